@@ -41,6 +41,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -263,13 +264,32 @@ class TableError(InputError):
     hint = "`odc terms show` lists the columns; correct the table and run the command again"
 
 
+def near_name(name: str, there: Sequence[str]) -> str | None:
+    """Return which of some names may be meant with another, None if none is alike."""
+    known = {each.strip().lower(): each for each in there}
+    near = difflib.get_close_matches(name.strip().lower(), known, 1, _ALIKE)
+    return known[near[0]] if near else None
+
+
+_ALIKE: Final = 0.8
+"""From this share of equal letters on, two names may be one: `age` is not `stage`."""
+_NAMED_COLUMNS: Final = 8
+"""A message names so many columns of a table at most."""
+
+
 class MissingColumnError(TableError):
     code = "missing-column"
     title = "Column is missing"
 
-    def __init__(self, column: str) -> None:
+    def __init__(self, column: str, there: Sequence[str] = ()) -> None:
+        """``there`` are the columns of the table, where no terms say what it should have."""
         super().__init__(f"column '{column}' is not in the table")
         self.column = column
+        if (near := near_name(column, there)) is not None:
+            self.hint = f"the table has the column '{near}'"
+        elif there:
+            more = ", ..." if len(there) > _NAMED_COLUMNS else ""
+            self.hint = f"the table has {', '.join(there[:_NAMED_COLUMNS])}{more}"
 
 
 class FieldError(TableError):

@@ -22,7 +22,7 @@ from user_client.sdk import (
 )
 from user_client.sdk.lower_dimensions import Kept
 from user_client.sdk.session import SHORT_ID
-from user_client.tables import ColumnProfile, Misfit
+from user_client.tables import ColumnProfile, Misfit, strangeness
 
 
 def on_screen(terms: Terms) -> str:
@@ -73,7 +73,7 @@ def checked_in_words(terms: Terms, found: CheckedTable, *, is_short: bool = Fals
 
 def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[str]]:
     """Return what a person should look at in a table that fits, and what else terms find in its rows."""
-    warnings = _coded_in_words(found.profile)
+    warnings = [*_coded_in_words(found.profile), *_strange_in_words(found.profile, terms)]
     rest: list[str] = []
     if found.isolated:
         warnings.append(isolated_in_words(found.isolated))
@@ -89,25 +89,33 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
 def _coded_in_words(profile: Sequence[ColumnProfile]) -> list[str]:
     """Return one sentence for each number that may mean "not known", with the line of the terms for it."""
     return [
-        f"column '{column.name}': {' and '.join(code.texts)} stands in {code.rows:,} rows, far from all"
-        " others, and is taken as it stands; if it means that the value is not known, ask the lead for"
+        f"column '{column.name}': {' and '.join(code.texts)} stands in {code.rows:,} rows, apart from"
+        " all others, and is taken as it stands; if it means that the value is not known, ask the lead for"
         f" terms with {column.line}, or empty these fields"
         for column in profile
         for code in column.codes
     ]
 
 
+def _strange_in_words(profile: Sequence[ColumnProfile], terms: Terms) -> list[str]:
+    columns = {column.name: column for column in terms.table_schema.columns}
+    found = [strangeness(one, columns[one.name]) for one in profile]
+    return [words for words in found if words is not None]
+
+
 def _counts_in_words(profile: Sequence[ColumnProfile], *, is_short: bool) -> list[str]:
     """Return a table of what the terms find in each column: counts, and no value."""
-    shown = [one for one in profile if not is_short or one.empty or one.clipped or one.coded]
+    shown = [one for one in profile if not is_short or one.empty or one.clipped or one.other or one.coded]
     width = max([len(column.name) for column in shown] + [6])
-    names = ("empty", "imputed", "clipped", "coded", "distinct")
+    names = ("empty", "imputed", "clipped", "other", "coded", "distinct")
     lines = [f"  {'column':<{width}} " + " ".join(f"{name:>9}" for name in names)] if shown else []
     for column in shown:
         counts = " ".join(f"{getattr(column, name):>9,}" for name in names)
         lines.append(f"  {column.name:<{width}} {counts}")
     if rest := len(profile) - len(shown):
-        lines.append(f"  in {rest:,} of {len(profile):,} columns nothing is empty, clipped or a code")
+        lines.append(
+            f"  in {rest:,} of {len(profile):,} columns nothing is empty, clipped, another level or a code"
+        )
     return lines
 
 

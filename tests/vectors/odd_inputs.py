@@ -103,6 +103,12 @@ _LEVELS: Final[list[tuple[list[str], str, int | str]]] = [
     (["-999", "1"], "-999.0", 0),
     (["0", "1"], "-999.0", EMPTY),
     (["0", "1"], "-9.99E2", REFUSED),
+    (["false", "true"], "True", 1),
+    (["False", "True"], "FALSE", 0),
+    (["FALSE", "TRUE"], "true", 1),
+    (["True", "true"], "true", 1),
+    (["false", "true"], "tRUE", REFUSED),
+    (["false", "true"], "1", REFUSED),
     (["+1", "2"], "+1.0", REFUSED),
 ]
 _TYPED: Final[list[tuple[str, Any, str | None]]] = [

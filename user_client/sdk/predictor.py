@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,18 @@ from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms, own_schema
 from user_client.sdk.uplink import stored_basis
-from user_client.tables import decode_numbers, encode_rows, gathered, table_from, text_of
+from user_client.tables import (
+    decode_numbers,
+    encode_rows,
+    gathered,
+    strange_columns,
+    table_from,
+    text_of,
+)
+
+log = logging.getLogger(__name__)
+_LOOKED_AT: Final = 10_000
+"""So many rows at the beginning of a table say whether its columns are what the terms mean."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +199,9 @@ class Predictor:
         for part in gathered(parts, self.schema.width):
             columns = {name: text_of(part, name) for name in keep}
             try:
+                if rows_before == 0:
+                    for strange in strange_columns(part.slice(0, _LOOKED_AT), self.schema):
+                        log.warning("in the first rows, %s", strange)
                 found = self.predict(part, thresholds=thresholds, coverage=coverage).columns()
             except FieldError as error:
                 raise error.in_whole_table(rows_before) from None

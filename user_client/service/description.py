@@ -25,8 +25,8 @@ TEXT: Final[dict[int | str, dict[str, Any]]] = {
 }
 ABOUT: Final = (
     "Predictions at the institution, from the model that came back. Every refusal is a problem document"
-    " (RFC 9457). With a hundred requests under way, the service answers 503 without one: ask again. A connection"
-    " on which no request comes within ten seconds, or no body within a minute, ends."
+    " (RFC 9457). With a hundred requests under way, the service answers 503 without one: ask again. A"
+    " connection on which no request comes within ten seconds, or no body within a minute, ends."
 )
 
 

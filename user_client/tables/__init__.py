@@ -14,7 +14,7 @@ from user_client.tables.encode import (
 from user_client.tables.encoded import EncodedTable, encode_table
 from user_client.tables.files import is_parquet
 from user_client.tables.misfits import Misfit, find_misfits
-from user_client.tables.profile import ColumnProfile, profile
+from user_client.tables.profile import ColumnProfile, profile, strange_columns, strangeness
 from user_client.tables.read import digest_of, gathered, read_parts, read_table, table_from
 from user_client.tables.source import Source
 from user_client.tables.write import OUTPUT, table_writer, without_formulas
@@ -41,6 +41,8 @@ __all__ = [
     "profile",
     "read_parts",
     "read_table",
+    "strange_columns",
+    "strangeness",
     "strata",
     "table_from",
     "table_writer",

@@ -31,7 +31,7 @@ from protocol.table_schema import (
     RanksColumn,
     Schema,
 )
-from user_client.tables.fields import number_of, plain
+from user_client.tables.fields import SPELLINGS, number_of, plain
 
 UNKNOWN: Final = -1
 """The number of a text that is no level."""
@@ -202,9 +202,12 @@ def _level_number(graph: Graph, column: ColumnOfLevels, missing: Sequence[str]) 
 
 
 def _as_others_write(text: str) -> tuple[str, ...]:
-    """Return how a text that is a whole number is written where a field of the column is empty: 1 as 1.0."""
-    whole = plain(text)
-    return (whole, f"{whole}.0") if re.fullmatch("-?[0-9]+", whole) else ()
+    """Return the spellings of a whole number or a boolean by other programs: 1 as 1.0, true as True."""
+    known = plain(text)
+    if re.fullmatch("-?[0-9]+", known):
+        return known, f"{known}.0"
+    spellings = [spelling for spelling, boolean in SPELLINGS.items() if boolean == known]
+    return (known, *spellings) if spellings else ()
 
 
 def _levels(graph: Graph, column: LevelsColumn, code: str) -> str:

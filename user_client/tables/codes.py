@@ -38,23 +38,26 @@ DATE_CODES: Final = {
 FAR: Final = 1.0
 """A code stands at least this many times the spread of all other numbers away from them."""
 _OUTERMOST: Final = 2
-"""So many different numbers at either end say whether the first or the last is far from all others."""
+"""So many different numbers at either end say whether the first or the last stands apart from all others."""
 
 
 def far_codes(distinct: Matrix64, codes: Collection[float]) -> Iterator[float]:
-    """Yield the first and the last of ascending numbers if they are codes, far from all others."""
+    """Yield the first and the last of ascending numbers if they are codes that stand apart from all others.
+
+    They are far from these, or the only number below 0, as -9 of a laboratory value.
+    """
     for code in (distinct[0], distinct[-1]):
         others = distinct[distinct != code]
         if code in codes and len(others) > 1:
             spread = others[-1] - others[0]
             distance = others[0] - code if code < others[0] else code - others[-1]
-            if distance >= FAR * spread:
+            if distance >= FAR * spread or code < 0 <= others[0]:
                 yield float(code)
 
 
 @dataclass(frozen=True)
 class FarCode:
-    """A code that stands in a column, far from all other numbers.
+    """A code that stands in a column, apart from all other numbers.
 
     Attributes
     ----------
@@ -104,7 +107,7 @@ class Ends:
         return (numbers <= ascending[_OUTERMOST - 1]) | (numbers >= ascending[-_OUTERMOST])
 
     def far(self) -> list[FarCode]:
-        """Return the codes that stand far from all other numbers."""
+        """Return the codes that stand apart from all other numbers."""
         if not self._rows:
             return []
         distinct = np.array(sorted(self._rows))

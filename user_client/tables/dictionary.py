@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from protocol.codec import Message, explain
+from protocol.codec import Message, explained
 from protocol.errors import InputError, UnreadableFileError
 from protocol.labels import Task
 from protocol.table_schema import DateFormat
@@ -172,7 +172,9 @@ class Dictionary(Message):
             content = _from_csv(text) if path.suffix.lower() == ".csv" else _texts(tomllib.loads(text))
             return cls.model_validate(content, strict=False)
         except ValidationError as error:
-            raise UnreadableFileError(path, f"it is no dictionary: {explain(error)}") from None
+            wrong = UnreadableFileError(path, f"it is no dictionary: {_explain(error, content)}")
+            wrong.hint = "correct the entry: docs/defaults.md says what one needs (From a dictionary)"
+            raise wrong from None
         except csv.Error as error:
             raise UnreadableFileError(path, f"it is no CSV file: {error}") from None
         except tomllib.TOMLDecodeError as error:
@@ -185,8 +187,31 @@ class Dictionary(Message):
         return self
 
 
+def _explain(error: ValidationError, content: Mapping[str, Any]) -> str:
+    """Say what is wrong with the entry of which column."""
+    found = []
+    for place, where, why in explained(error):
+        name = _named_at(place, content)
+        if name is not None:
+            _, _, *within = place
+            where = ", ".join([f"column '{name}'", *(str(part) for part in within[1:])])  # without its type
+        found.append(f"{where}: {why}")
+    return "; ".join(found)
+
+
+def _named_at(place: Sequence[int | str], content: Mapping[str, Any]) -> str | None:
+    """Return the name of the column that an error is about, if the entry has one."""
+    if len(place) < 2 or place[0] != "columns" or not isinstance(place[1], int):
+        return None
+    entry = content["columns"][place[1]]
+    return str(entry["name"]) if isinstance(entry, Mapping) and "name" in entry else None
+
+
 def _from_csv(text: str) -> dict[str, Any]:
-    rows = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), restkey="")
+    text = text.removeprefix("\ufeff")
+    head = text.partition("\n")[0]
+    separator = ";" if ";" in head and "," not in head else ","
+    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="", delimiter=separator)
     found = []
     for row in rows:
         if "" in row:
@@ -237,7 +262,7 @@ def draft_from_dictionary(
     of_label = (*labels, event.column) if event else labels
     for name in (*of_label, *exclude):
         if name not in entries:
-            raise MissingColumnError(name)
+            raise MissingColumnError(name, list(entries))
     columns = [entry for name, entry in entries.items() if name not in (*of_label, *exclude)]
     if not columns:
         raise InputError("no column is left to predict from")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from user_client.errors import TableError
-from user_client.tables.fields import as_text
+from user_client.tables.fields import as_text, is_empty
 from user_client.tables.figures import is_number
 
 FEW: Final = 10
@@ -38,7 +38,7 @@ def refuse_nearly_numbers(
     if len(commas) + len(numbers) <= FEW:
         return
     text = as_text(values)
-    is_filled = ~np.array(pc.is_in(text, pa.array(list(missing), pa.string()))) & np.array(pc.is_valid(text))
+    is_filled = ~is_empty(text, list(missing))
     is_comma, is_plain = (np.array(pc.is_in(text, pa.array(some, pa.string()))) for some in (commas, numbers))
     if 2 * int((is_comma | is_plain).sum()) < int(is_filled.sum()):
         return

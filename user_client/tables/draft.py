@@ -8,10 +8,12 @@ institutions too and reveal no single row.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from protocol.errors import InputError
 from protocol.labels import Task
@@ -27,7 +29,7 @@ from user_client.tables.draft_label import (
     several_labels,
     survival_label,
 )
-from user_client.tables.fields import Matrix64, column_of, readable
+from user_client.tables.fields import Matrix64, as_numbers, as_text, column_of, is_empty, readable
 from user_client.tables.remarks import remarks_on, remarks_on_dates
 
 MISSING_TEXTS: Final = ("", "?", "NA", "N/A", "NaN", "nan", "null", "None")
@@ -149,7 +151,7 @@ def draft_schema(
     for name in names:
         with readable(name, f"leave it out with --exclude {name}"):
             columns[name] = drafting.column(table, name)
-    remarks = [*drafted.remarks, *_remarks(table, columns, drafted)]
+    remarks = [*drafted.remarks, *_unused(table, missing, missing_in), *_remarks(table, columns, drafted)]
     content = [column.content for column in columns.values() if column is not None]
     for column in content:
         if column["name"] in logarithms and "scale" not in column:
@@ -167,7 +169,7 @@ def _check_named(table: pa.Table, names: Iterable[str], durations: Mapping[str, 
     """Raise an error if a column that a person names is not in the table, or is a duration since itself."""
     for name in (*names, *durations, *durations.values()):
         if name not in table.column_names:
-            raise MissingColumnError(name)
+            raise MissingColumnError(name, table.column_names)
     for name, since in durations.items():
         if name == since:
             raise InputError(f"column '{name}' cannot be a duration since itself")
@@ -184,6 +186,28 @@ def _check_missing_in(
             f"column '{name}' belongs to the label, which has no texts of its own for an empty field:"
             " --missing names one for all columns"
         )
+
+
+def _unused(
+    table: pa.Table, missing: Sequence[str], missing_in: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Yield a remark for each text that a person has named for empty fields and that no field has."""
+    for text in missing:
+        if not any(_stands_in(table.column(name), text) for name in table.column_names):
+            yield f"--missing {text}: no field of this table is that, as the table is read here"
+    for name, texts in missing_in.items():
+        for text in texts:
+            if not _stands_in(table.column(name), text):
+                yield f"{name}: --missing-in {name}={text} is in no row, as the table is read here"
+
+
+def _stands_in(values: pa.ChunkedArray, text: str) -> bool:
+    """Return whether a field of a column is empty because of a text."""
+    with suppress(pa.ArrowException, UnicodeDecodeError):  # a column of something else, which may be left out
+        known = pa.chunked_array([pc.unique(values.combine_chunks())])
+        of_both = as_numbers(known, [text])[1].sum(), is_empty(as_text(known), [text]).sum()
+        return bool(max(of_both) > is_empty(as_text(known), []).sum())
+    return False
 
 
 def _remarks(

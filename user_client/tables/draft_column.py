@@ -140,7 +140,9 @@ class ColumnDrafting:
         """Return what a column of numbers or dates says; None of any other column."""
         values = table.column(name)
         levels = distinct(values, self.missing)
-        takes_numbers = not self._takes_texts(name) and all(map(is_number, levels))
+        is_padded = _are_padded(levels)
+        are_names = self._takes_texts(name) or (is_padded and len(levels) <= MAX_DRAFT_LEVELS)
+        takes_numbers = not are_names and all(map(is_number, levels))
         if dates := self._dates(name, values, levels, takes_numbers=takes_numbers):
             since = self.durations.get(name)
             days, _ = read_days(table, name, dates[0], since, self.missing)
@@ -154,8 +156,17 @@ class ColumnDrafting:
         if not takes_numbers:
             return None
         numbers, _ = as_numbers(values, self.missing)
-        remark = f"{name}: its numbers look like dates; if so, draft again with --date {name}=yyyymmdd"
-        return _Numbers(numbers, {}, (remark,) if are_dates(levels, "yyyymmdd") else ())
+        remarks = []
+        if are_dates(levels, "yyyymmdd"):
+            remarks.append(
+                f"{name}: its numbers look like dates; if so, draft again with --date {name}=yyyymmdd"
+            )
+        if is_padded:
+            remarks.append(
+                f"{name}: its numbers have leading zeros, as postcodes and other codes have; if they are"
+                f" names of categories, draft again with --other {name}"
+            )
+        return _Numbers(numbers, {}, tuple(remarks))
 
     def _of_numbers(self, name: str, read: _Numbers, value: str | None) -> DraftedColumn | None:
         """Return a column of numbers, drafted as if its empty fields had the value, if there is one."""
@@ -196,9 +207,16 @@ class ColumnDrafting:
             levels = distinct(values, self.missing)
             if len(levels) == 1 and name not in self.others:
                 return None
-            if not self._takes_texts(name):
+            is_guessed = not self._takes_texts(name)
+            if is_guessed and not _are_padded(levels):
                 refuse_nearly_numbers(name, values, levels, self.missing)
             drafted = self._categories(name, values, levels)
+            if is_guessed and _are_padded(levels):
+                remark = (
+                    f"{name}: its numbers have leading zeros, so they count as names of categories; if they"
+                    " are none, write them without"
+                )
+                drafted = replace(drafted, remarks=(*drafted.remarks, remark))
         if value is None:
             return drafted
         return replace(drafted, content={**drafted.content, **_imputing(drafted.content, value, flagged)})
@@ -347,6 +365,13 @@ def _number_in(name: str, value: str, reading: Mapping[str, Any]) -> float:
             error.hint = f"if its dates are written otherwise, say so: --date {name}=FORMAT"
         raise error
     return number
+
+
+def _are_padded(levels: Sequence[str]) -> bool:
+    """Return whether all texts are digits of one length, longer than one, and some begin with 0: codes."""
+    lengths = {len(level) for level in levels}
+    is_coded = any(level.startswith("0") for level in levels) and len(lengths) == 1 and min(lengths) > 1
+    return is_coded and all(level.isascii() and level.isdigit() for level in levels)
 
 
 def ordinal_block(name: str, levels: Sequence[str], shares: Sequence[float] | Matrix64) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from user_client.errors import (
 Matrix64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 _WHOLE: Final = r"^(-?[0-9]+)\.0+$"
+SPELLINGS: Final = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
+"""How other programs write a boolean, and what it is in a file that has booleans."""
 NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """The grammar of a number (docs/protocol.md, "Texts and numbers of a table"). What Arrow casts is part of it,
 but for infinities and NaN."""
@@ -64,7 +66,7 @@ def read_levels(
     """Return the index of each value's level, and a mask of the empty fields; raises `UnknownLevelError`.
 
     A text that is a level is that level, even if it also stands for an empty field. One that is neither is
-    the same whole number as one of either, such as 1.0 for 1, or the level ``other``, if there is one. The
+    another spelling of one, such as 1.0 of 1 and True of true, or the level ``other``, if there is one. The
     index of an empty field means nothing.
     """
     text = as_text(values)
@@ -92,15 +94,19 @@ def _index_among(text: pa.ChunkedArray, levels: Sequence[str]) -> NDArray[np.int
 
 
 def plain(text: str) -> str:
-    """Return a whole number without a decimal point, and any other text as it is.
+    """Return a whole number without a decimal point, true and false in small letters, and others as they are.
 
-    Other programs write 1 as 1.0 where a field of the column is empty.
+    Programs write 1 as 1.0 where a field of the column is empty, and a boolean as True or TRUE.
     """
-    return re.sub(_WHOLE, r"\1", text)
+    return SPELLINGS.get(text) or re.sub(_WHOLE, r"\1", text)
 
 
 def _plain_all(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.replace_substring_regex(text, pattern=_WHOLE, replacement=r"\1")
+    whole = pc.replace_substring_regex(text, pattern=_WHOLE, replacement=r"\1")
+    for boolean in sorted(set(SPELLINGS.values())):
+        also = pa.array([spelling for spelling, meant in SPELLINGS.items() if meant == boolean], pa.string())
+        whole = pc.if_else(pc.is_in(whole, value_set=also), pa.scalar(boolean), whole)
+    return whole
 
 
 def refuse_empty(name: str, empty: Mask) -> None:
@@ -156,11 +162,12 @@ def number_of(text: str | None) -> float:
 
 
 def is_empty(text: pa.ChunkedArray, missing: Sequence[str]) -> Mask:
-    """Return a mask of the texts that are null or stand for an empty field, be it as a whole number: -9.0 as
-    -9."""
+    """Return a mask of the texts that are null, or stand for an empty field, in whatever spelling."""
     empty = _is_among(text, missing)
-    wholes = [whole for whole in map(plain, missing) if re.fullmatch("-?[0-9]+", whole)]
-    return empty | _is_among(_plain_all(text), wholes) if wholes else empty
+    spelt = [
+        code for code in map(plain, missing) if re.fullmatch("-?[0-9]+", code) or code in SPELLINGS.values()
+    ]
+    return empty | _is_among(_plain_all(text), spelt) if spelt else empty
 
 
 def _is_among(text: pa.ChunkedArray, missing: Sequence[str]) -> Mask:

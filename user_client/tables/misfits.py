@@ -5,7 +5,6 @@ It names columns and rows, and never a value.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,12 +23,11 @@ from user_client.errors import (
     NotANumberError,
     TableError,
     UnknownLevelError,
+    near_name,
 )
 from user_client.tables.encode import encode_labels, encode_rows
 from user_client.tables.read import parts_of
 
-_ALIKE: Final = 0.8
-"""From this share of equal letters on, two names may be one: `age` is not `stage`."""
 _DROP_OR_FILL: Final = "fill in the fields or drop the rows"
 _MISSING: Final = "correct the fields, or add the text that stands for an empty field to missing in the terms"
 _Encoder = Callable[[pa.Table], object]
@@ -157,10 +155,7 @@ def _misfit(name: str, error: TableError, rows: NDArray[np.int64], fix: str) -> 
 def _fix(error: TableError, column: Column | None, table: pa.Table) -> str:
     """Return what to do about an error of a column, or of the label if it is None."""
     if isinstance(error, MissingColumnError):
-        plain = [_plain(name) for name in table.column_names]
-        near = difflib.get_close_matches(_plain(error.column), plain, 1, _ALIKE)
-        if near:
-            there = table.column_names[plain.index(near[0])]
+        if (there := near_name(error.column, table.column_names)) is not None:
             return f"if the table's column '{there}' is meant, rename it to '{error.column}'"
         return f"add the column to the table, or leave '{error.column}' out of the terms"
     if isinstance(error, EmptyFieldError):
@@ -178,7 +173,3 @@ def _fix(error: TableError, column: Column | None, table: pa.Table) -> str:
 def filling_line(column: Column) -> str:
     """Return the line of the terms by which a column may have empty fields."""
     return 'empty = "centre"' if isinstance(column, CENTRED_COLUMNS) else "impute = VALUE"
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower()

@@ -6,6 +6,7 @@ It holds counts, and no value but numbers that tables use for "not known".
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,15 +14,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from protocol.table_schema import CENTRED_COLUMNS, Column, ColumnOfLevels, RanksColumn, Schema
+from protocol.table_schema import (
+    CENTRED_COLUMNS,
+    Column,
+    ColumnOfLevels,
+    LevelsColumn,
+    NumericColumn,
+    RanksColumn,
+    Schema,
+)
 from user_client.tables.codes import CODES, DATE_CODES, Ends, FarCode
 from user_client.tables.encode import numbers_of
-from user_client.tables.fields import Mask, Matrix64, as_text, column_of, is_empty
+from user_client.tables.fields import Mask, Matrix64, as_text, column_of, is_empty, read_levels
 from user_client.tables.misfits import filling_line
 from user_client.tables.read import parts_of
 
 MOST_DISTINCT: Final = 10_000
 """More different values of a column are not counted."""
+MOST_MOVED: Final = 0.25
+"""Of a column of which the terms take more for something else, something is wrong."""
+_SHOWN: Final = 3
+"""So many levels of the terms are named."""
 
 
 @dataclass
@@ -36,8 +49,10 @@ class ColumnProfile:
         Those of them that count as a value or as the centre of the column; else they refuse the table.
     clipped : int
         Numbers outside the range of the terms, which are moved to its nearer end.
+    other : int
+        Texts that are none of the levels of the terms, and count as the level for all others.
     coded : int
-        Numbers that tables use for "not known", far from all others, and that the terms take for numbers.
+        Numbers that tables use for "not known", apart from all others, and that the terms take for numbers.
     distinct : int
         Different values; `MOST_DISTINCT` if there are more.
     """
@@ -46,18 +61,21 @@ class ColumnProfile:
     empty: int = 0
     imputed: int = 0
     clipped: int = 0
+    other: int = 0
     coded: int = 0
     distinct: int = 0
     codes: list[FarCode] = field(default_factory=list)
     """Those numbers as the table writes them: for people at this machine, and in no JSON."""
     line: str = ""
     """What the terms need to say for them to count as empty fields."""
+    filled: int = 0
+    """Fields that are not empty."""
     _ends: Ends | None = field(default=None, repr=False)
     _seen: pa.StringArray = field(default_factory=lambda: pa.array([], pa.string()), repr=False)
     """These values; none once there are `MOST_DISTINCT`. Strings of Python would take ten times as much."""
 
     def to_json(self) -> dict[str, Any]:
-        names = ("name", "empty", "imputed", "clipped", "coded", "distinct")
+        names = ("name", "empty", "imputed", "clipped", "other", "coded", "distinct")
         return {name: getattr(self, name) for name in names}
 
     def add(self, part: pa.Table, column: Column, schema: Schema) -> None:
@@ -69,16 +87,38 @@ class ColumnProfile:
             self.distinct = min(len(seen), MOST_DISTINCT)
             self._seen = seen if len(seen) < MOST_DISTINCT else pa.array([], pa.string())
         if isinstance(column, ColumnOfLevels):
-            text = as_text(values)
-            empty = is_empty(text, missing)
-            empty &= ~np.asarray(pc.is_in(text, value_set=pa.array(list(column.levels), pa.string())))
+            self._count_levels(values, column, missing)
         else:
-            numbers, empty = numbers_of(part, column, missing)
-            low, high = _range(column)
-            self.clipped += int(((numbers < low) | (numbers > high))[~empty].sum())
+            numbers, empty = self._count_numbers(part, column, missing)
             self._add_codes(numbers, empty, values, column, schema)
-        self.empty += int(empty.sum())
         self.imputed = self.empty if column.takes_empty else 0
+
+    def count(self, part: pa.Table, column: Column, schema: Schema) -> None:
+        """Count no more than what is needed to say that a column is strange."""
+        missing = schema.missing_in(column)
+        if isinstance(column, ColumnOfLevels):
+            self._count_levels(column_of(part, column.name), column, missing)
+        else:
+            self._count_numbers(part, column, missing)
+
+    def _count_levels(self, values: pa.ChunkedArray, column: ColumnOfLevels, missing: Sequence[str]) -> None:
+        other = column.other if isinstance(column, LevelsColumn) else None
+        chosen, empty = read_levels(values, column.name, column.levels, missing, other)
+        self._fill(empty)
+        if other is not None:
+            named = np.asarray(pc.fill_null(pc.equal(as_text(values), other), False))
+            self.other += int(((chosen == column.levels.index(other)) & ~empty & ~named).sum())
+
+    def _count_numbers(self, part: pa.Table, column: Any, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
+        numbers, empty = numbers_of(part, column, missing)
+        low, high = _range(column)
+        self._fill(empty)
+        self.clipped += int(((numbers < low) | (numbers > high))[~empty].sum())
+        return numbers, empty
+
+    def _fill(self, empty: Mask) -> None:
+        self.empty += int(empty.sum())
+        self.filled += int((~empty).sum())
 
     def _add_codes(
         self, numbers: Matrix64, empty: Mask, values: pa.ChunkedArray, column: Column, schema: Schema
@@ -94,6 +134,34 @@ class ColumnProfile:
         self.line = _line_of([text for one in self.codes for text in one.texts], column, schema)
 
 
+def _moves(column: Column) -> bool:
+    return not (isinstance(column, NumericColumn) and column.out_of_range == "refuse")
+
+
+def strangeness(found: ColumnProfile, column: Column) -> str | None:
+    """Return what a person should look at where the terms take much of a column for something else.
+
+    It names the terms' own figures, and no value of the table.
+    """
+    if isinstance(column, LevelsColumn) and column.other is not None:
+        known = [level for level in column.levels if level != column.other]
+        some = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
+        if found.other > found.filled * (MOST_MOVED + column.shares[column.levels.index(column.other)]):
+            return (
+                f"column '{found.name}': {found.other:,} of {found.filled:,} texts are none of the levels in"
+                f" the terms ({some}) and count as {column.other}: look at how they are written"
+            )
+    elif found.clipped > MOST_MOVED * found.filled and _moves(column):
+        low, high = _range(column)
+        ends = "" if getattr(column, "dates", None) is not None else f", {low:g} to {high:g},"
+        return (
+            f"column '{found.name}': {found.clipped:,} of {found.filled:,} values lie outside of the range"
+            f" in the terms{ends} and count as its nearer end: compare their unit with the lead's, or ask for"
+            " terms with a range that fits"
+        )
+    return None
+
+
 def _range(column: Any) -> tuple[float, float]:
     if isinstance(column, RanksColumn):
         return column.quantiles[0], column.quantiles[-1]
@@ -107,6 +175,16 @@ def _line_of(texts: list[str], column: Column, schema: Schema) -> str:
     listed = ", ".join(json.dumps(text, ensure_ascii=False) for text in (*before, *texts))
     line = f"missing = [{listed}] {'in this column' if is_own else 'in table_schema'}"
     return line if column.takes_empty else f"{line}, and {filling_line(column)} in this column"
+
+
+def strange_columns(table: pa.Table, schema: Schema) -> list[str]:
+    """Return what is strange about the columns of a table that fits the schema, in words."""
+    found = []
+    for column in schema.columns:
+        one = ColumnProfile(column.name)
+        one.count(table, column, schema)
+        found.append(strangeness(one, column))
+    return [words for words in found if words is not None]
 
 
 def profile(data: Any, schema: Schema) -> list[ColumnProfile]:

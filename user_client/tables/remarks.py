@@ -19,6 +19,8 @@ HEAVY: Final = 20.0
 """How many times as long as the middle half of the numbers a tail is that we call heavy."""
 FEW: Final = 10
 """Largest number of different whole numbers that may be names of categories."""
+MANY_NUMBERS: Final = 50
+"""Fewest rows with a whole number of their own each that may be numbered by it."""
 LEAK: Final = 0.97
 """ROC-AUC of a single column from which on we ask whether it is known before the outcome."""
 
@@ -95,7 +97,7 @@ def _remarks_on_days(name: str, known: Matrix64) -> Iterator[str]:
     for code in far_codes(distinct, DATE_CODES):
         count = int(counts[distinct == code][0])
         yield (
-            f"{name}: {DATE_CODES[code]} stands in {count} rows, far from all other dates; if it means that"
+            f"{name}: {DATE_CODES[code]} stands in {count} rows, apart from all other dates; if it means that"
             " the date is not known, draft again with --missing and that date as the table writes it"
         )
 
@@ -107,12 +109,17 @@ def _remarks_on_numbers(
     for code in far_codes(distinct, CODES):
         count = int(counts[distinct == code][0])
         yield (
-            f"{name}: {code:g} stands in {count} rows, far from all other numbers; if it means that"
+            f"{name}: {code:g} stands in {count} rows, apart from all other numbers; if it means that"
             f" the number is not known, draft again with --missing-in {name}={_written(values, code)},"
             f" or with --missing {_written(values, code)} if it means so in every column"
         )
         known = known[known != code]
     is_whole = bool(np.all(distinct == np.round(distinct)))
+    if is_whole and len(distinct) == len(known) >= MANY_NUMBERS:
+        yield (
+            f"{name}: has another whole number in every row; if it numbers the rows or the patients, leave it"
+            f" out with --exclude {name}"
+        )
     if is_whole and 3 <= len(distinct) <= FEW:
         yield (
             f"{name}: has {len(distinct)} different whole numbers; if they are names of categories, draft"

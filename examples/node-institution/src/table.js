@@ -8,6 +8,7 @@ import { labelType, onScale, schemaWidth, width } from './columns.js';
 const wrong = (column, what) => refuse('input-error', `column ${column.name}: ${what}`);
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
 const WHOLE_NUMBER = /^(-?[0-9]+)(\.0+)?$/;
+const BOOLEANS = ['True', 'TRUE', 'False', 'FALSE'];
 const WHITE_SPACE = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]+'; // those of the document, not those of \\s
 const OUTER = new RegExp(`^${WHITE_SPACE}|${WHITE_SPACE}$`, 'g');
 
@@ -22,12 +23,13 @@ export function readNumber(field) {
 
 const numberOf = (column, field) => readNumber(field) ?? wrong(column, 'not a number');
 
-/** The place of a text, or of the same whole number but for a point and zeros, in a list; -1 for none. */
+/** A whole number without point and zeros, a boolean in small letters, any other text as it is. */
+const plain = (text) => (BOOLEANS.includes(text) ? text.toLowerCase() : text.match(WHOLE_NUMBER)?.[1] ?? text);
+
+/** The place of a text, or of another spelling of it, in a list; -1 for none. */
 function placeAmong(texts, field) {
   const exact = texts.indexOf(field);
-  if (exact >= 0) return exact;
-  const number = field.match(WHOLE_NUMBER);
-  return number ? texts.findIndex((each) => each.match(WHOLE_NUMBER)?.[1] === number[1]) : -1;
+  return exact >= 0 ? exact : texts.findIndex((each) => plain(each) === plain(field));
 }
 
 const levelOf = (column, field) => placeAmong(column.levels, field);

@@ -100,3 +100,23 @@ def test_predictions_are_not_written_as_what_they_are_not(odc: Odc, name: str) -
     odc("receive")
     refused = odc("predict", "rows-1.csv", "--out", name)
     assert (refused.code, "written as CSV or as Parquet" in refused.err) == (3, True)
+
+
+def test_a_table_in_another_unit_is_not_predicted_without_a_word(
+    odc: Odc, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = [{"kind": "range", "name": "x0", "low": -4, "high": 4, "centre": 0, "empty": "centre"}]
+    consortium = odc.consortium.until_released(
+        table_schema={"columns": columns, "label_column": {"name": "y", "classes": ["no", "yes"]}},
+        terms_schema=2,
+        latent_dim=1,
+        anchor={"kind": "haar", "rows": 1},
+    )
+    odc("receive")
+    usual = odc("predict", consortium.table(5))
+    assert (usual.code, caplog.messages) == (0, [])
+    table = consortium.table(5, x0=[str(1000 + number) for number in range(40)])
+    found = odc("predict", table, "--force")
+    assert found.code == 0
+    (said,) = caplog.messages
+    assert said.startswith("in the first rows, column 'x0': 40 of 40 values lie outside of the range")

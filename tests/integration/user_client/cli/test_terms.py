@@ -436,9 +436,9 @@ def test_a_mistake_in_a_draft_has_a_line_and_the_allowed_values(
 def test_the_profile_counts_what_is_empty_and_what_counts_in_its_place(odc: Odc) -> None:
     columns = [{"kind": "numeric", "name": "x0", "low": -4, "high": 4, "impute": 0, "out_of_range": "clip"}]
     schema = {"columns": columns, "label_column": {"name": "y", "classes": ["no", "yes"]}}
-    odc.consortium.until_joined().publish(
-        table_schema=schema, latent_dim=1, anchor={"kind": "haar", "rows": 1}
-    )
+    anchor = {"kind": "haar", "rows": 1}
+    odc.consortium.until_joined().publish(table_schema=schema, latent_dim=1, anchor=anchor)
     table = odc.consortium.table(1, x0=["", "-999", *[1.0] * 38])
     (found,) = odc("terms", "check", table, "--json").json["columns"]
-    assert found == {"name": "x0", "empty": 1, "imputed": 1, "clipped": 1, "coded": 0, "distinct": 2}
+    counts = {"empty": 1, "imputed": 1, "clipped": 1, "other": 0, "coded": 0, "distinct": 2}
+    assert found == {"name": "x0", **counts}

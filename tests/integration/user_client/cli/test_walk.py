@@ -112,7 +112,7 @@ def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:
         "the table fits: 40 rows of 3 encoded features",
         "your own score of these rows has a ROC-AUC of",
         "who knows the secret basis, the analyst with any member, can in principle rebuild every value",
-        "in 2 of 3 columns nothing is empty, clipped or a code",
+        "in 2 of 3 columns nothing is empty, clipped, another level or a code",
         f"Sign these terms for {HOSPITAL}?",
     ]
     places = [asked.find(words) for words in told]

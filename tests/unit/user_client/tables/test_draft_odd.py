@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from protocol.errors import InputError
+from user_client.errors import MissingColumnError
 from user_client.tables import draft_schema
 
 
@@ -63,3 +64,61 @@ def test_a_column_of_something_else_is_named_with_what_to_do(values: list[Any]) 
 def test_an_empty_column_of_categories_is_named() -> None:
     with pytest.raises(InputError, match="column 'x' is empty: leave it out with --exclude x"):
         draft(pa.array([None] * 40, pa.string()), categories=["x"], encoding="plain")
+
+
+def remarks_on_x(values: Any, **options: Any) -> list[str]:
+    """Return the remarks of a draft that begin with the name of its one column."""
+    found = draft_schema(with_label(x=values), "y", **options)
+    return [one for one in found.remarks if one.startswith("x:")]
+
+
+def test_codes_with_leading_zeros_are_names() -> None:
+    postcodes = [f"{6000 + 17 * number:05}" for number in range(40)] * 5
+    found = draft(postcodes)
+    assert (found["kind"], found["levels"][0]) == ("levels", "06000")
+    assert "leading zeros" in remarks_on_x(postcodes)[0]
+
+
+def test_many_numbers_with_leading_zeros_are_asked_about() -> None:
+    times = [f"{number:04}" for number in range(800, 1000)]
+    assert draft(times)["kind"] == "ranks"
+    assert "--other x" in " ".join(remarks_on_x(times))
+
+
+@pytest.mark.parametrize(
+    "values", [["0", "1", "2"] * 30, ["00.5", "01.5"] * 30, ["01", "2", "10"] * 30, ["10", "20"] * 30]
+)
+def test_other_numbers_are_no_codes(values: list[str]) -> None:
+    assert draft(values)["kind"] == "ranks"
+
+
+def test_a_code_that_alone_is_negative_is_asked_about() -> None:
+    """A laboratory value from 0.3 to 12, of which every sixth is not known."""
+    values = [round(0.3 + number / 8, 2) for number in range(95)] + [-9.0] * 15
+    assert "x: -9 stands in 15 rows, apart from all other numbers" in remarks_on_x(values)[0]
+    assert not remarks_on_x([*values, -3.0])
+
+
+def test_a_number_for_every_row_is_asked_about() -> None:
+    assert "--exclude x" in remarks_on_x(list(range(5_000_001, 5_000_101)))[0]
+    assert not remarks_on_x([*range(5_000_001, 5_000_101), 5_000_001])
+    assert not remarks_on_x([number / 2 for number in range(101)])
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_text_for_empty_fields_that_no_field_has_is_told(typed: bool) -> None:
+    numbers = [*range(60), -999, -999]
+    values = numbers if typed else [f"{number}.0" for number in numbers]
+    assert "x: --missing-in x=-9 is in no row" in " ".join(remarks_on_x(values, missing_in={"x": ["-9"]}))
+    assert "in no row" not in " ".join(remarks_on_x(values, missing_in={"x": ["-999"]}))
+    unused = draft_schema(with_label(x=values), "y", missing=["777", "-999"]).remarks
+    assert [one for one in unused if one.startswith("--missing")] == [
+        "--missing 777: no field of this table is that, as the table is read here"
+    ]
+
+
+@pytest.mark.parametrize(("name", "hint"), [("Y", "has the column 'y'"), ("outcome", "the table has x, y")])
+def test_a_column_that_is_not_there_is_told_with_those_that_are(name: str, hint: str) -> None:
+    with pytest.raises(MissingColumnError) as caught:
+        draft_schema(with_label(x=list(range(40))), name)
+    assert hint in (caught.value.hint or "")

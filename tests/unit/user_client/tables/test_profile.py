@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from protocol.labels import Label
-from protocol.table_schema import RangeColumn, Schema
+from protocol.table_schema import LevelsColumn, RangeColumn, Schema
 from tests.harness.peaks import peak_bytes
-from user_client.tables.profile import MOST_DISTINCT, profile
+from user_client.tables.profile import MOST_DISTINCT, profile, strange_columns, strangeness
 
 COLUMNS = 30
 SCHEMA = Schema(
@@ -44,3 +44,53 @@ def test_the_values_of_a_table_are_not_kept_as_objects() -> None:
     table = table_of(values.tolist())
     # ten thousand strings of each column are 25 MB
     assert peak_bytes(lambda: profile(table, SCHEMA)) < 8 * 2**20
+
+
+STRANGE = Schema(
+    columns=(
+        RangeColumn(name="hb", low=5, high=20, centre=12, empty="centre"),
+        LevelsColumn(
+            name="icd",
+            levels=("C23.1", "C29.0", "C50", "C61", "other"),
+            shares=(0.3, 0.3, 0.2, 0.1, 0.1),
+            other="other",
+            empty="centre",
+        ),
+    ),
+    label_column=Label(name="y", classes=("no", "yes")),
+    missing=("",),
+)
+CODES = ["C23.1", "C29.0", "C50", "C61"]
+
+
+def said_of(hb: list[str], icd: list[str]) -> list[str]:
+    table = pa.table({"hb": hb, "icd": icd})
+    found = profile(table, STRANGE)
+    said = [strangeness(one, column) for one, column in zip(found, STRANGE.columns, strict=True)]
+    assert strange_columns(table, STRANGE) == [words for words in said if words is not None]
+    return strange_columns(table, STRANGE)
+
+
+def test_another_unit_and_codes_written_in_another_way_are_told() -> None:
+    hb, icd = said_of(["159", "137", "", "14"] * 10, ["C231", "C290", "other", "C50"] * 10)
+    assert hb.startswith(
+        "column 'hb': 20 of 30 values lie outside of the range in the terms, 5 to 20, and count as its nearer"
+    )
+    assert icd == (
+        "column 'icd': 20 of 40 texts are none of the levels in the terms (C23.1, C29.0, C50, ...) and count"
+        " as other: look at how they are written"
+    )
+
+
+@pytest.mark.parametrize("beyond", [0, 10])
+def test_some_fields_beyond_the_terms_are_usual(beyond: int) -> None:
+    """A quarter of the numbers, and of the texts a quarter more than the lead's own table has."""
+    hb, icd = ["99"] * beyond, ["Z99"] * beyond
+    assert said_of(hb + ["12"] * (40 - beyond), icd + CODES * 7 + ["other"] * (12 - beyond)) == []
+
+
+def test_a_column_most_of_which_is_other_at_the_lead_is_not_told() -> None:
+    (icd,) = [column for column in STRANGE.columns if isinstance(column, LevelsColumn)]
+    rare = icd.model_copy(update={"shares": (0.1, 0.02, 0.02, 0.01, 0.85)})
+    schema = STRANGE.model_copy(update={"columns": (rare,)})
+    assert strange_columns(pa.table({"icd": ["Z99"] * 40}), schema) == []
