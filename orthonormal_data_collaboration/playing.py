@@ -29,14 +29,14 @@ from orthonormal_data_collaboration.members import (
 )
 from protocol.arrays import little_endian, raw_bytes
 from protocol.errors import InputError
-from protocol.sums import is_by_class
 from protocol.terms import Terms
 from user_client.custody.masks import MaskKey
 from user_client.sdk import PrivacyOptions
 from user_client.sdk.desk import AttackLevel
 from user_client.sdk.hold_out import fit_alone
 from user_client.sdk.payload import Made
-from user_client.sdk.sums import check_classes, check_rows, feature_map, masked, summed
+from user_client.sdk.sums import feature_map, masked, summed
+from user_client.sdk.sums_limits import check_rows, leaving_of
 from user_client.secret.expansion import Matrix64
 from user_client.secret.local_model import LocalModel
 from user_client.secret.own_model import train_own_model
@@ -191,9 +191,7 @@ def _play_sums(terms: Terms, parties: list[Encoded], wishes: Wishes, streams: St
     for party, key in zip(parties, keys, strict=True):
         leaves = party.kept.leaves(len(party.table.rows))
         rows, labels = party.table.rows.where(leaves), party.table.labels[leaves]
-        check_rows(terms.sums, len(rows))
-        if is_by_class(terms):
-            check_classes(terms, terms.sums, labels)
+        check_rows(terms, terms.sums, leaving_of(labels, terms, 0.0))
         noise = streams.of_party(party.name)("sums/noise")
         numbers, _ = summed(terms, rows, labels, features, noise)
         covered = masked(numbers, key, terms, party.name, seed, public)

@@ -369,5 +369,6 @@ class UnknownLevelError(FieldError):
     title = "Unknown level"
 
     def __init__(self, column: str, rows: NDArray[np.int64], levels: Sequence[str]) -> None:
+        self.levels = tuple(levels)
         names = ", ".join(levels[:_NAMED_LEVELS]) + (", ..." if len(levels) > _NAMED_LEVELS else "")
         super().__init__(column, rows, f"expected one of the {len(levels)} levels in the terms: {names}")

@@ -16,6 +16,7 @@ from protocol.errors import InputError
 from protocol.table_schema import DateFormat, LevelsColumn, Schema
 from protocol.texts import why_not_new
 from user_client.privacy.information import Information
+from user_client.rows import class_counts
 from user_client.sdk.agreement import LEAST_SIGNAL, Agreement, AgreementOptions, check_choice
 from user_client.sdk.lower_dimensions import Kept, kept_by_fewer
 from user_client.sdk.privacy import bits_of, score_targets
@@ -51,6 +52,8 @@ class DraftedTerms:
     fewer: tuple[Kept, ...] = ()
     """What the latent dimension keeps of the own score, and what fewer would; empty if no table can tell.
     It is not in the file, because it tells of the table's own rows."""
+    class_rows: tuple[int, ...] = ()
+    """How many rows of each class the table has, which is not in the file either; empty for other tasks."""
 
     def signed_by(self, analyst_key: str | None) -> Self:
         """Return the same, naming the only key that the analyst may sign with, if it is known."""
@@ -162,6 +165,7 @@ def draft_terms(
         measured.bits,
         [*drafted.remarks, *measured.remarks],
         measured.fewer,
+        measured.class_rows,
     )
 
 
@@ -174,6 +178,7 @@ class _Measured:
     fewer: tuple[Kept, ...]
     bits: Information | None
     remarks: list[str]
+    class_rows: tuple[int, ...]
 
 
 def _measured(rows: pa.Table, schema: Schema, wanted: int | None, rep_dtype: str, dither: float) -> _Measured:
@@ -192,6 +197,7 @@ def _measured(rows: pa.Table, schema: Schema, wanted: int | None, rep_dtype: str
         kept_by_fewer(score, axes, latent_dim, fewest) if score else (),
         bits_of(schema, encoded, encoded @ leading, number_type=rep_dtype, dither=dither),
         list(_remarks_on_dimension(signal, latent_dim, schema.width, len(encoded))),
+        tuple(class_counts(labels).tolist()) if task == "classes" else (),
     )
 
 

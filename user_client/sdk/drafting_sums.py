@@ -11,11 +11,12 @@ from pydantic import ValidationError
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.limits import MAX_RANDOM_FEATURES, MAX_SUMS_PARTIES
-from protocol.sums import FEWEST_PARTIES, check_parties
+from protocol.sums import FEWEST_PARTIES, SumsTerms, check_parties
 from protocol.sums_noise import SumsNoise
 from protocol.table_schema import Schema
 from user_client.sdk.agreement import BY_CLASS_MODEL, DITHER, MODEL_DELTA
 from user_client.sdk.drafting import DraftedTerms
+from user_client.sdk.sums_limits import can_be_summed_by_class
 from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows, table_from, with_labels
 
@@ -41,6 +42,7 @@ _LINEAR: Final = (
     " the rows of each class are summed by themselves, for one that bends; each institution then needs"
     " min_rows of every class, or none, and reads the means and covariances of each class from the model"
 )
+_MIN_ROWS: Final[int] = SumsTerms.model_fields["min_rows"].default
 _UNCLIPPED: Final = 0.9
 """Share of the rows that a drafted clip leaves as they are."""
 _PAIRS: Final = 2000
@@ -97,9 +99,15 @@ def with_sums(
     model = _BY_CLASS if is_by_class else {"kind": "ridge"}
     content |= {"latent_dim": features, "model": model, "sums": sums}
     remarks = [remark for remark in drafted.remarks if not remark.startswith("latent_dim")]
+    if is_by_class and not _fits_by_class(drafted):
+        remarks.append(
+            f"sums: this table cannot take part under this draft, because fewer than {_MIN_ROWS} rows of a"
+            " class would leave. Without --model all classes are summed together; a smaller min_rows in the"
+            " file tells more about each row"
+        )
     if not cohort and epsilon is None and not is_by_class:
         remarks.append(_NO_COHORT)
-        if task == "classes" and not random_features:
+        if task == "classes" and not random_features and _fits_by_class(drafted):
             remarks.append(_LINEAR)
     return replace(
         drafted,
@@ -125,12 +133,18 @@ def naming_sums(drafted: DraftedTerms) -> DraftedTerms:
         return drafted
     if any(name in drafted.content for name in _WITHOUT_SUMS):
         return drafted
-    options = "--uplink sums" + (f" --model {BY_CLASS_MODEL}" if task == "classes" else "")
+    is_by_class = task == "classes" and _fits_by_class(drafted)
+    options = "--uplink sums" + (f" --model {BY_CLASS_MODEL}" if is_by_class else "")
     remark = (
         f"rows: each row leaves its institution, projected. {options} drafts terms under which none leaves,"
         " in any form; every institution then has to send before there is a model (docs/sums.md)"
     )
     return replace(drafted, remarks=[*drafted.remarks, remark])
+
+
+def _fits_by_class(drafted: DraftedTerms) -> bool:
+    """Return whether the table of a draft can take part if its classes are summed by themselves."""
+    return can_be_summed_by_class(drafted.class_rows, drafted.content["hold_out"], _MIN_ROWS)
 
 
 def _what_is_summed(

@@ -87,9 +87,14 @@ def choose(groups: Labels, share: float, source: ByteSource) -> NDArray[np.bool_
     rng = np.random.default_rng(np.frombuffer(source(_SEED_BYTES), np.uint32))
     chosen = np.zeros(len(groups), np.bool_)
     for each, count in enumerate(class_counts(groups).tolist()):
-        if count >= FEWEST_OF_A_CLASS:
-            chosen[groups == each] = _drawn(rng, count, round(share * count))
+        if size := kept_of(count, share):
+            chosen[groups == each] = _drawn(rng, count, size)
     return chosen
+
+
+def kept_of(count: int, share: float) -> int:
+    """Return how many rows are kept back of a group of so many."""
+    return round(share * count) if count >= FEWEST_OF_A_CLASS else 0
 
 
 def _drawn(rng: np.random.Generator, count: int, size: int) -> NDArray[np.bool_]:

@@ -13,10 +13,9 @@ from metering.formulas import sums_uplink
 from protocol.arrays import little_endian, raw_bytes, specify
 from protocol.codec import digest
 from protocol.errors import InputError, SealBrokenError
-from protocol.labels import Label
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import PrivacyRecord, UplinkManifest
-from protocol.sums import SUMS, SumsTerms, exponent_of, is_by_class, to_fixed_point
+from protocol.sums import SUMS, exponent_of, is_by_class, to_fixed_point
 from protocol.sums_noise import bits_of
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
@@ -39,6 +38,7 @@ from user_client.sdk.prepared import NoiseOfSums, Prepared, PreparedArray, store
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.releases import SeenRows
 from user_client.sdk.session import Session
+from user_client.sdk.sums_limits import check_rows, leaving_of
 from user_client.secret.expansion import ByteSource, Matrix64
 from user_client.secret.feature_map import FeatureMap
 from user_client.secret.private_sums import private_sums
@@ -83,9 +83,7 @@ def prepare_sums(
     kept = keep_back(directory, table.digest, table.labels, share, terms.task)
     leaves = kept.leaves(len(table.rows))
     leaving, their_labels = table.rows.where(leaves), table.labels[leaves]
-    check_rows(sums, len(leaving))
-    if is_by_class(terms):
-        check_classes(terms, sums, their_labels)
+    check_rows(terms, sums, leaving_of(their_labels, terms, 0.0))
     seed, anchor = open_seed(session, directory)
     features = feature_map(terms, seed)
     found, noise = summed(terms, leaving, their_labels, features)
@@ -195,29 +193,6 @@ def stored_feature_map(directory: RoundDirectory) -> FeatureMap:
     if not directory.holds(FEATURES_FILE):
         raise NotPreparedError("the secret coordinates of the sums are not on this machine any more")
     return FeatureMap.from_bytes(directory.read_secret(FEATURES_FILE))
-
-
-def check_rows(sums: SumsTerms, rows: int) -> None:
-    """Raise `InputError` if these are too few or too many rows for these terms."""
-    if rows < sums.min_rows:
-        raise InputError(
-            f"these terms ask for {sums.min_rows} rows or more, because a sum over few tells much about each;"
-            f" this institution would send the sum of {rows}"
-        )
-    if rows > sums.max_rows:
-        raise InputError(f"these terms have room for {sums.max_rows} rows of one institution, not for {rows}")
-
-
-def check_classes(terms: Terms, sums: SumsTerms, labels: NDArray[Any]) -> None:
-    """Raise `InputError` if too few rows of a class would be summed by themselves."""
-    label = terms.table_schema.label_column
-    names = label.classes if isinstance(label, Label) else ()
-    for name, count in zip(names, np.bincount(labels, minlength=len(names)), strict=True):
-        if 0 < count < sums.min_rows:
-            raise InputError(
-                f"these terms ask for {sums.min_rows} rows or more of each class, or none: of class '{name}'"
-                f" this institution would send the sum of {count}"
-            )
 
 
 def _mask_key(directory: RoundDirectory) -> MaskKey:

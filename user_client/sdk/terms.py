@@ -29,7 +29,7 @@ from user_client.custody.scratch import Scratch
 from user_client.errors import TableError
 from user_client.privacy.information import Information
 from user_client.privacy.isolation import Isolated
-from user_client.sdk import analyst_key
+from user_client.sdk import analyst_key, sums_limits
 from user_client.sdk.ledger_check import follow_ledger
 from user_client.sdk.policy import Policy
 from user_client.sdk.privacy import axes_and_score, bits_of, isolated_by, measured
@@ -90,6 +90,8 @@ def check_table(
         found, rows = find_misfits(data, schema)
         return CheckedTable(rows, schema.width, found, None, None, [])
     found_in = profile(data, schema)
+    if terms.sums is not None and (too_few := sums_limits.misfits(terms, terms.sums, table.labels)):
+        return CheckedTable(len(table.rows), schema.width, too_few, None, None, [])
     if not len(table.rows) or terms.sums is not None:  # of sums nothing is projected
         return CheckedTable(len(table.rows), schema.width, [], None, None, found_in)
     _, all_axes, score = axes_and_score(table.rows, table.labels, terms.task)

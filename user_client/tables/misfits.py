@@ -5,12 +5,13 @@ It names columns and rows, and never a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from protocol.labels import MultiLabel
@@ -25,7 +26,9 @@ from user_client.errors import (
     UnknownLevelError,
     near_name,
 )
+from user_client.tables.dates import dates_in
 from user_client.tables.encode import encode_labels, encode_rows
+from user_client.tables.fields import as_text, column_of
 from user_client.tables.read import parts_of
 
 _DROP_OR_FILL: Final = "fill in the fields or drop the rows"
@@ -99,7 +102,7 @@ def find_misfits(data: Any, schema: Schema) -> tuple[list[Misfit], int]:
                     of_column[error.code].rows += len(rows)
                 else:
                     of_column[error.code] = _misfit(
-                        name, error, rows + rows_before, _fix(error, column, part)
+                        name, error, rows + rows_before, _fix(error, column, part, rows)
                     )
         rows_before += part.num_rows
     return [misfit for of_column in found for misfit in of_column.values()], rows_before
@@ -152,8 +155,8 @@ def _misfit(name: str, error: TableError, rows: NDArray[np.int64], fix: str) -> 
     return Misfit(name, error.code, 0, 0, error.detail, fix)
 
 
-def _fix(error: TableError, column: Column | None, table: pa.Table) -> str:
-    """Return what to do about an error of a column, or of the label if it is None."""
+def _fix(error: TableError, column: Column | None, table: pa.Table, rows: NDArray[np.int64]) -> str:
+    """Return what to do about an error that some rows have in a column, or in the label if it is None."""
     if isinstance(error, MissingColumnError):
         if (there := near_name(error.column, table.column_names)) is not None:
             return f"if the table's column '{there}' is meant, rename it to '{error.column}'"
@@ -162,12 +165,37 @@ def _fix(error: TableError, column: Column | None, table: pa.Table) -> str:
         if column is None:
             return f"{_DROP_OR_FILL}: a row without a label cannot train"
         return f"{_DROP_OR_FILL}, or write {filling_line(column)} to this column in the terms"
+    if isinstance(error, NotADateError) and (written := " or ".join(dates_in(_texts(error, table, rows)))):
+        return f"they are dates written as {written}: write them as the terms say, or the terms as the table"
     if isinstance(error, NotANumberError | NotADateError):
         return _MISSING
-    if isinstance(error, UnknownLevelError) and column is not None:
-        line = 'other = "LEVEL"' if isinstance(column, LevelsColumn) else "them to levels"
-        return f"correct the fields, or write {line} to this column in the terms"
+    if isinstance(error, UnknownLevelError):
+        return _fix_of_levels(error, column, _texts(error, table, rows), of_all=len(rows) == table.num_rows)
     return error.hint
+
+
+def _fix_of_levels(
+    error: UnknownLevelError, column: Column | None, texts: Sequence[str], *, of_all: bool
+) -> str:
+    """Return what to do about texts that are no level; where all are none, another level is no help."""
+    if {text.casefold() for text in texts} <= {level.casefold() for level in error.levels}:
+        return "they differ from the levels in capitals alone: write them as the terms do"
+    if column is None:
+        return "correct the fields, or write them to the classes of the label in the terms"
+    if of_all:
+        return "look at how they are written, since none of this column is a level; else write them to levels"
+    if isinstance(column, LevelsColumn):
+        return (
+            "correct the fields, or write them to levels in the terms; a draft with --other"
+            f" {column.name} has a level for all others"
+        )
+    return "correct the fields, or write them to levels in this column of the terms"
+
+
+def _texts(error: FieldError, table: pa.Table, rows: NDArray[np.int64]) -> list[str]:
+    """Return the different texts that a column has in some rows."""
+    there = as_text(column_of(table, error.column)).take(pa.array(rows - 1))
+    return [text for text in pc.unique(there).to_pylist() if text is not None]
 
 
 def filling_line(column: Column) -> str:

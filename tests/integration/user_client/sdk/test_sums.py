@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
@@ -39,9 +40,10 @@ from tests.harness.sums import (
 from user_client.custody.masks import MaskKey
 from user_client.custody.round_directory import MASK_KEY_FILE, PAYLOAD_FILE
 from user_client.errors import ConnectionFailedError, MaskedBeforeError
-from user_client.sdk import PrivacyOptions, uplink
+from user_client.sdk import PrivacyOptions, draft_terms, naming_sums, uplink, with_sums
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.sums import stored_feature_map
+from user_client.sdk.terms import check_table
 from user_client.secret.sums import extended_sums, sums_by_class
 from user_client.tables import encode_labels, encode_rows, table_from
 
@@ -114,11 +116,17 @@ def test_of_each_class_as_many_rows_are_needed_or_none(consortium: ThreeOfThem) 
     table = rows(1, 40)
     label = list(table)[-1]
     one, other = sorted(set(table[label]))
+    terms = consortium.hospital_round.terms
     for few in (1, 4):
         table[label] = [one] * (40 - few) + [other] * few
+        path = csv(consortium.directory / "few.csv", table)
         with pytest.raises(InputError, match=f"of class '{other}' .* sum of {few}"):
-            consortium.hospital_round.prepare(csv(consortium.directory / "few.csv", table))
+            consortium.hospital_round.prepare(path)
+        (found,) = check_table(terms, path).misfits
+        assert (found.code, found.fix[:33]) == ("too-few-rows", "ask the lead for the linear model")
+        assert f"of class '{other}' this institution would send the sum of {few}" in found.detail
     table[label] = [one] * 40
+    assert check_table(terms, table_from(pa.table(table))).misfits == []
     assert consortium.hospital_round.prepare(csv(consortium.directory / "none.csv", table)).rows == 40
 
 
@@ -262,9 +270,40 @@ def test_too_few_rows_or_too_many_are_refused_at_home(
     consortium: ThreeOfThem, count: int, words: str
 ) -> None:
     consortium.until_anchored(**SUMS)
+    path = csv(consortium.directory / "few.csv", rows(1, count))
+    (found,) = check_table(consortium.hospital_round.terms, path).misfits
+    assert words in found.detail
     with pytest.raises(InputError, match=words):
-        consortium.hospital_round.prepare(csv(consortium.directory / "few.csv", rows(1, count)))
+        consortium.hospital_round.prepare(path)
     assert not (consortium.directory_of(consortium.hospital) / PAYLOAD_FILE).exists()
+
+
+def test_what_is_kept_back_counts_before_anybody_signs(consortium: ThreeOfThem) -> None:
+    """Of 24 rows of a class 19 leave: one too few."""
+    consortium.until_anchored(**{**BY_CLASS, "sums": {}}, terms_schema=2, hold_out=0.2)
+    table = rows(1, 124)
+    label = list(table)[-1]
+    one, other = sorted(set(table[label]))
+    for count, fits in ((24, False), (25, True)):
+        table[label] = [one] * (124 - count) + [other] * count
+        assert (check_table(consortium.hospital_round.terms, pa.table(table)).misfits == []) is fits
+
+
+def test_a_draft_advises_sums_by_class_only_where_its_own_table_has_the_rows() -> None:
+    table = rows(1, 124)
+    label = list(table)[-1]
+    one, other = sorted(set(table[label]))
+    for count, fits in ((24, False), (25, True)):
+        table[label] = [one] * (124 - count) + [other] * count
+        drafted = draft_terms(pa.table(table), label=label, title="t", parties=PARTIES)
+        advised = " ".join(naming_sums(drafted).remarks)
+        assert "--uplink sums" in advised
+        assert ("quadratic-discriminant" in advised) is fits
+        asked = draft_terms(
+            pa.table(table), label=label, title="t", parties=PARTIES, model="quadratic-discriminant"
+        )
+        cannot = [one for one in with_sums(asked, None).remarks if "cannot take part" in one]
+        assert len(cannot) == (0 if fits else 1)
 
 
 def test_options_on_rows_are_refused(consortium: ThreeOfThem) -> None:

@@ -62,9 +62,13 @@ def test_one_column_may_fail_in_several_ways_each_with_its_rows() -> None:
         ("age", "", "write impute = VALUE"),
         ("dose", "", 'write empty = "centre"'),
         ("dose", "n.d.", "to missing in the terms"),
-        ("born", "31.12.1999", "to missing in the terms"),
-        ("ward", "c", 'write other = "LEVEL"'),
+        ("born", "31.12.1999", "dates written as dd.mm.yyyy: write them as the terms say"),
+        ("born", "n.d.", "to missing in the terms"),
+        ("ward", "c", "a draft with --other ward has"),
+        ("ward", "A", "differ from the levels in capitals alone"),
         ("stage", "iv", "write them to levels"),
+        ("ill", "NO", "differ from the levels in capitals alone"),
+        ("ill", "perhaps", "to the classes of the label"),
         ("age", "130", 'out_of_range = "clip"'),
         ("ill", "", "cannot train"),
     ],
@@ -74,6 +78,12 @@ def test_each_has_a_line_for_the_terms_or_a_change_of_the_table(name: str, field
     (found,) = found_in(*COLUMNS, **{name: values})
     assert (found.column, found.rows, found.first_row) == (name, 1, 6)
     assert fix in found.fix
+
+
+def test_where_no_field_is_a_level_another_level_is_no_help() -> None:
+    (found,) = found_in(*COLUMNS, ward=["ward a"] * 6)
+    assert "look at how they are written" in found.fix
+    assert "other" not in found.fix
 
 
 def test_a_column_that_is_missing_names_the_one_that_may_be_meant() -> None:
