@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final
 
 import numpy as np
@@ -165,8 +166,27 @@ def _task_of(values: Mapping[str, NDArray[Any]]) -> Task:
     return "classes"
 
 
+def _types_of(labels: NDArray[Any]) -> set[str]:
+    """Return what kinds of values labels are: numpy would make texts of numbers that stand beside texts."""
+    if not len(labels):
+        return set()
+    if labels.dtype.kind == "O":
+        return {_type_of(value) for value in labels.tolist()}
+    return {_type_of(labels[:1].tolist()[0])}
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "booleans"
+    if isinstance(value, str):
+        return "texts"
+    return "numbers" if isinstance(value, Real) else type(value).__name__
+
+
 def _classes_of(values: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Return every class by its name, in the order in which scikit-learn has them."""
+    if len(set().union(*map(_types_of, values.values()))) > 1:
+        raise ValueError("the labels are of several types: make all of them numbers, or all texts")
     every = np.concatenate([found for found in values.values() if len(found)])
     try:
         every = np.unique(every)

@@ -62,7 +62,8 @@ def shapley_values(
     Along an order of the columns drawn at random, a row of the background becomes the row to explain, column
     by column; the value of a column is the mean of what its step changes. The values of a row add up to its
     answer less the mean answer for the background rows that were drawn. Each order is also walked backwards,
-    which makes the errors smaller.
+    which makes the errors smaller. Every row has orders of its own, so that the errors of the rows are
+    independent.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def shapley_values(
         Rows that stand for "nothing is known of this column".
     groups : sequence of d slices
     pairs : int
-        Number of orders, at least 2; each takes 2 (d + 1) calls of ``answer`` for n rows.
+        Number of orders of a row, at least 2; each takes 2 (d + 1) calls of ``answer`` for n rows.
 
     References
     ----------
@@ -80,11 +81,12 @@ def shapley_values(
     """
     outputs = answer(rows[:1]).shape[1]
     total, squares = np.zeros((2, len(rows), len(groups), outputs))
+    columns = np.tile(np.arange(len(groups)), (len(rows), 1))
     for _ in range(pairs):
-        order = rng.permutation(len(groups))
+        orders = rng.permuted(columns, axis=1)
         start = background[rng.integers(len(background), size=len(rows))]
         found = (
-            _steps(answer, rows, start, groups, order) + _steps(answer, rows, start, groups, order[::-1])
+            _steps(answer, rows, start, groups, orders) + _steps(answer, rows, start, groups, orders[:, ::-1])
         ) / 2
         total += found
         squares += found**2
@@ -94,14 +96,18 @@ def shapley_values(
 
 
 def _steps(
-    answer: Answer, rows: Matrix64, start: Matrix64, groups: Groups, order: NDArray[np.integer]
+    answer: Answer, rows: Matrix64, start: Matrix64, groups: Groups, orders: NDArray[np.integer]
 ) -> Matrix64:
-    """Return what each column changes, (n, d, k), on the way from the start to the rows in one order."""
+    """Return what each column changes, (n, d, k), on the way from the start to the rows in orders (n, d)."""
     mixed, before = start.copy(), answer(start)
     changes = np.empty((len(rows), len(groups), before.shape[1]))
-    for column in order.tolist():
-        mixed[:, groups[column]] = rows[:, groups[column]]
+    steps = np.empty(rows.shape, np.int32)
+    for column, step_of in enumerate(np.argsort(orders, axis=1).T):
+        steps[:, groups[column]] = step_of[:, None]
+    each = np.arange(len(rows))
+    for step in range(len(groups)):
+        np.copyto(mixed, rows, where=steps == step)
         after = answer(mixed)
-        changes[:, column] = after - before
+        changes[each, orders[:, step]] = after - before
         before = after
     return changes

@@ -153,6 +153,7 @@ def alignments_of(
         model=first_model_of(spec.model),
         budget_s=terms.budget_s,
         seed=terms.seed,
+        brings_nearer=spec.brings_far_rows_nearer,
     )
 
 

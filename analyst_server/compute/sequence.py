@@ -115,6 +115,14 @@ class RoundSpec:
     model_groups: ModelGroupsTerms | None = None
     most_training_bytes: int = MOST_TRAINING_BYTES
 
+    @property
+    def brings_far_rows_nearer(self) -> bool:
+        """Return whether noise may make a row so long that it would decide a fit (docs/adr/0026).
+
+        Without noise no row can be so long. A model with privacy bounds each row itself.
+        """
+        return self.rows_have_noise and self.model_privacy is None
+
     @classmethod
     def of(
         cls,

@@ -130,8 +130,7 @@ def training_rows(
 ) -> TrainingRows:
     """Return what the model is trained on.
 
-    With noise a row may be many times as long as others, and a few would decide a fit: those are brought
-    nearer (docs/adr/0026). Without noise no row can be so long. A model with privacy bounds each row itself.
+    Rows far from all others are brought nearer, where noise can make them so long.
     """
     parts = training_parts(spec, blobs, left_out)
     parties = tuple(part.arrays.party for part in parts)
@@ -139,7 +138,7 @@ def training_rows(
     rep = np.concatenate([part.aligned_rep(blobs, changes_of_basis[part.index]) for part in parts])
     senders = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     far_rows: dict[str, int] = {}
-    if spec.rows_have_noise and spec.model_privacy is None:
+    if spec.brings_far_rows_nearer:
         counts = np.bincount(senders[bring_nearer(rep)], minlength=len(parts)).tolist()
         far_rows = {party: count for party, count in zip(parties, counts, strict=True) if count}
     return TrainingRows(

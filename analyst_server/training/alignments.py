@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.training.choosing import Choice, Chosen, Clock, Entrant, compare
+from analyst_server.training.far_rows import bring_nearer
 from analyst_server.training.models import Model, Senders
 from analyst_server.training.tasks import AnyLabels, Matrix, Task
 
@@ -42,6 +43,8 @@ class Alignments:
         Seconds after which no further method is tried; the first always is.
     seed : int
         Of the division into parts.
+    brings_nearer : bool
+        Whether rows far from all others are brought nearer, as before the training (docs/adr/0026).
     """
 
     rep: Matrix
@@ -50,6 +53,7 @@ class Alignments:
     model: tuple[str, Model]
     budget_s: float
     seed: int
+    brings_nearer: bool = False
 
     def choice(
         self, labels: AnyLabels, task: Task, among: Chosen | None = None, *, clock: Clock = time.monotonic
@@ -82,7 +86,14 @@ class Alignments:
 
     def rows(self, method: str, among: Chosen) -> Matrix:
         """Return ``X~_i G_i`` of some rows by one method; raises `ValueError` as its ``changes`` do."""
-        changes, taken = self.changes[method](), np.flatnonzero(among)
+        if self.brings_nearer:  # all rows say which are far
+            aligned = self._aligned(method, np.arange(len(self.rep)))
+            bring_nearer(aligned)
+            return np.asarray(aligned[among])
+        return self._aligned(method, np.flatnonzero(among))
+
+    def _aligned(self, method: str, taken: NDArray[np.intp]) -> Matrix:
+        changes = self.changes[method]()
         aligned = np.empty((len(taken), self.rep.shape[1]), self.rep.dtype)
         for party in np.unique(self.senders[taken]):
             own = self.senders[taken] == party

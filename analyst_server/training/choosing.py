@@ -36,6 +36,10 @@ RULE: Final = (
     " the difference over the folds"
 )
 NOT_COMPARED: Final = "there are too few rows to compare on, so the first is taken"
+NO_PARTY_HAS_ALL: Final = (
+    "no party has rows of every class, which its score needs, so there is nothing to compare on, and the"
+    " first is taken"
+)
 NO_TIME: Final = "not tried to the end: the time was over"
 NOT_FITTED: Final = "it could not be fitted without some of the parts"
 NO_ROWS: Final = "the parties could not be aligned by it"
@@ -225,8 +229,9 @@ def compare(
     """
     folds, words = _folds(labels, task, senders, seed)
     if not folds:
-        untried = tuple(Candidate(one.name, why_none=NOT_COMPARED) for one in entrants)
-        return Choice(untried, 0, task.decisive, words, NOT_COMPARED, 0)
+        why = NOT_COMPARED if _has_all_strata(labels, task, senders) else NO_PARTY_HAS_ALL
+        untried = tuple(Candidate(one.name, why_none=why) for one in entrants)
+        return Choice(untried, 0, task.decisive, words, why, 0)
     comparison = _Comparison(labels, task, folds)
     end = clock() + budget_s
     tried: list[Candidate] = []
@@ -236,6 +241,13 @@ def compare(
             note(len(tried))
     parties = {int(senders[own[0]]) for fold in folds for own in fold.parties}
     return Choice(tuple(tried), _best(tried), task.decisive, words, RULE, len(parties))
+
+
+def _has_all_strata(labels: AnyLabels, task: Task, senders: Senders) -> bool:
+    """Return whether a party has rows of every stratum, and so of every class."""
+    strata = task.strata(labels)
+    of_each = (len(np.unique(strata[senders == party])) for party in np.unique(senders))
+    return max(of_each, default=0) == len(np.unique(strata))
 
 
 @dataclass(frozen=True)

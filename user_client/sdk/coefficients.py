@@ -128,7 +128,7 @@ def _errors(
     if why_none is not None or rows_in_all is None:
         return np.full((len(contrasts), weights.shape[1]), np.nan), why_none
     labels = encode_labels(table, schema)
-    spread = _covariance(terms, model, rows, labels.astype(np.float64), weights, rows_in_all)
+    spread = covariance_of_weights(terms, model, rows, labels.astype(np.float64), weights, rows_in_all)
     variances = np.einsum("ij,ajk,ik->ia", contrasts, spread, contrasts)
     return np.sqrt(np.maximum(variances, 0)) * unit_of(schema), None  # rounding may go below 0
 
@@ -176,7 +176,7 @@ def _weights(model: Model, terms: Terms, latent_dim: int) -> Matrix64:
     raise InputError("the model is too sure of its answer in the middle of all columns to tell its weights")
 
 
-def _covariance(
+def covariance_of_weights(
     terms: Terms, model: Model, rows: Matrix64, labels: Matrix64, weights: Matrix64, rows_in_all: int
 ) -> Matrix64:
     """Return the covariance of the weights for each answer, (answers, l, l)."""
@@ -194,7 +194,9 @@ def _covariance(
         of_each = (information_of_classes(with_ones, one[:, None]) for one in answers.T.astype(np.float64))
         return np.stack([covariance(each, rows_in_all, alike)[1:, 1:] for each in of_each])
     if terms.task == "number":
-        information = information_of_numbers(with_ones, answers[:, 0] - labels)
+        errors = answers[:, 0] - labels
+        information = information_of_numbers(with_ones, errors)
+        penalty /= np.mean(np.square(errors))  # as the squares are, in the likelihood
     else:
         information = information_of_classes(with_ones, answers[:, 1:].astype(np.float64))
     found = covariance(information, rows_in_all, penalty_of_classes(penalty, weights.shape[1]))

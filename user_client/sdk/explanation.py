@@ -134,7 +134,8 @@ def explain(
         pairs=PAIRS,
     )
     weights = np.abs(values).mean(axis=(0, 2))
-    spread = np.sqrt(np.square(errors).sum(axis=(0, 2))) / errors[:, 0].size
+    # the errors of one row's outcomes go together: those of two classes are the same
+    spread = np.sqrt(np.square(errors.mean(axis=2)).sum(axis=0)) / len(errors)
     metric, score, fallen = _importance(predictor, table, rows, groups)
     names = tuple(column.name for column in schema.columns)
     columns = [

@@ -282,6 +282,13 @@ def test_a_part_of_a_frame_has_the_columns_of_the_frame(parties: Parties) -> Non
     assert drafted == [name for name in frames["hospital-0"].columns if name != "kind"]
 
 
+@pytest.mark.parametrize("other", [str, bool])
+def test_labels_of_several_types_are_told(parties: Parties, other: type) -> None:
+    X, y = parties["hospital-0"]
+    with pytest.raises(ValueError, match="the labels are of several types"):
+        simulate({**parties, "hospital-0": (X, (y % 2).astype(other))}, random_state=0)
+
+
 @pytest.mark.parametrize("gap", [None, float("nan")])
 def test_a_label_that_is_missing_is_told(parties: Parties, gap: Any) -> None:
     X, y = parties["hospital-0"]

@@ -56,6 +56,22 @@ def test_the_values_of_a_row_add_up_to_what_it_differs_from_one_background_row(
     np.testing.assert_allclose(values.sum(axis=1), answer(rows) - answer(background), atol=1e-12)
 
 
+def test_the_error_of_a_mean_over_rows_is_as_large_as_it_says(rng: np.random.Generator) -> None:
+    """Also where three columns work together, which walking an order back does not cancel."""
+    rows, background, groups = rng.standard_normal((100, 4)), rng.standard_normal((200, 4)), GROUPS
+
+    def of_three(some: Matrix) -> Matrix:
+        return np.asarray(np.sign(some[:, 0] * some[:, 1] * some[:, 3])[:, None])
+
+    found = [
+        shapley_values(of_three, rows, background, groups, np.random.default_rng(k), pairs=6)
+        for k in range(60)
+    ]
+    spread = np.std([np.abs(values).mean(axis=(0, 2)) for values, _ in found], axis=0)
+    stated = np.mean([np.sqrt((errors**2).sum(axis=(0, 2))) / len(rows) for _, errors in found], axis=0)
+    assert ((stated / spread > 0.7) & (stated / spread < 1.5)).all()
+
+
 def test_walking_back_makes_pairs_of_columns_exact(rng: np.random.Generator) -> None:
     rows, background = rng.standard_normal((5, 4)), np.zeros((1, 4))
     values, errors = shapley_values(answer, rows, background, GROUPS, rng, pairs=2)

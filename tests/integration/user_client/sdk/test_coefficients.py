@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,17 @@ import pyarrow as pa
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from analyst_server.training.models import fit_task
+from analyst_server.training.ridge import Ridge
+from analyst_server.training.tasks import Numbers
 from protocol.errors import InputError
+from protocol.labels import NumberLabel
+from protocol.model_terms import RidgeTerms
 from tests.harness.in_process import COLUMNS, Consortium
 from tests.harness.nri import NRI
 from user_client.errors import ConnectionFailedError
 from user_client.sdk import Coefficients, Round
+from user_client.sdk.coefficients import covariance_of_weights
 
 TRUTH = np.array([1.0, -0.5, 0.0])
 """Of the log-odds, by unit of x0, x1 and x2."""
@@ -172,6 +179,31 @@ def test_a_level_is_compared_with_the_first_and_a_rank_from_end_to_end(consortiu
         ("grade", "high instead of low"): log_odds(grade="high") - log_odds(),
     }.items():
         assert found[key].value == pytest.approx(difference, abs=2e-4), key
+
+
+@pytest.mark.parametrize("inverse_penalty", [1.0, 0.01])
+def test_errors_of_a_number_are_the_spread_of_the_penalised_weights(inverse_penalty: float) -> None:
+    """On the wire a number lies between -1 and 1, so that its errors are far smaller than 1."""
+    terms: Any = SimpleNamespace(
+        model=RidgeTerms(inverse_penalty=inverse_penalty),
+        task="number",
+        table_schema=SimpleNamespace(label_column=NumberLabel(name="y", low=-1, high=1)),
+    )
+    found, stated = [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        rows = rng.standard_normal((200, 3)) * [1, 0.5, 0.1]
+        labels = (rows @ [0.1, 0.05, -0.1] + 0.08 * rng.standard_normal(200)).clip(-1, 1)
+        fitted = fit_task(Ridge(inverse_penalty=inverse_penalty), rows, labels, Numbers())
+
+        def run(some: Any, _output: Any = None, fitted: Any = fitted) -> Any:
+            return fitted.predictions(np.asarray(some, np.float64))
+
+        model: Any = SimpleNamespace(run=run)
+        found.append(run(np.eye(3))[:, 0] - run(np.zeros((1, 3)))[0, 0])
+        (spread,) = covariance_of_weights(terms, model, rows, labels, found[-1][:, None], 200)
+        stated.append(np.sqrt(np.diag(spread)))
+    np.testing.assert_allclose(np.mean(stated, axis=0) / np.std(found, axis=0), 1, atol=0.2)
 
 
 def test_a_number_has_coefficients_in_its_own_unit(consortium: Consortium) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from analyst_server.alignment import align
 from analyst_server.training import alignments as module
 from analyst_server.training.alignments import Alignments
 from analyst_server.training.choosing import NO_ROWS, NO_TIME, NOT_COMPARED, Choice, compare
+from analyst_server.training.far_rows import bring_nearer
 from analyst_server.training.judging import judge
 from analyst_server.training.logistic import Logistic
 from analyst_server.training.ridge import Ridge
@@ -160,6 +162,18 @@ def test_rows_are_those_of_each_party_by_its_own_matrix() -> None:
     own = np.einsum("nl,nlk->nk", found.rep[some], turned()[found.senders[some]])
     np.testing.assert_allclose(found.rows("0", some), own, atol=1e-5)  # float32
     assert found.rows("0", some).dtype == np.float32
+
+
+def test_far_rows_are_those_among_all_and_are_brought_nearer_before_anything_is_fitted() -> None:
+    found, labels = made_up(turned, brings_nearer=True)
+    found.rep[7] *= 1000
+    everything, some = np.ones(400, np.bool_), np.arange(400) < 200
+    whole = found.rows("0", everything)
+    expected = replace(found, brings_nearer=False).rows("0", everything)
+    assert bring_nearer(expected)[7]
+    np.testing.assert_array_equal(whole, expected)
+    np.testing.assert_array_equal(found.rows("0", some), whole[some])
+    assert np.linalg.norm(found.chosen_by(some, labels, Classes(2))[0], axis=1).max() < 100
 
 
 # judging

@@ -11,7 +11,15 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from analyst_server.training import choosing
-from analyst_server.training.choosing import NO_TIME, NOT_COMPARED, NOT_FITTED, Auto, Choice, choose
+from analyst_server.training.choosing import (
+    NO_PARTY_HAS_ALL,
+    NO_TIME,
+    NOT_COMPARED,
+    NOT_FITTED,
+    Auto,
+    Choice,
+    choose,
+)
 from analyst_server.training.cox import Cox
 from analyst_server.training.judging import judge
 from analyst_server.training.logistic import Logistic
@@ -148,6 +156,14 @@ def test_with_too_few_rows_the_first_is_taken_and_nothing_is_fitted(monkeypatch:
     assert found.as_json()["chosen"] == "random-forest"
     assert found.rule == NOT_COMPARED
     assert {one.why_none for one in found.candidates} == {NOT_COMPARED}
+
+
+def test_where_no_party_has_every_class_that_is_the_reason_and_not_too_few_rows() -> None:
+    rows, labels = blobs(3, rows=900)
+    senders = (labels + np.arange(900) % 2) % 3  # two of the three classes each
+    found = choose([LOGISTIC, FOREST], rows, labels, Classes(3), senders, budget_s=1e9, seed=0)
+    assert found.rule == NO_PARTY_HAS_ALL
+    assert {one.why_none for one in found.candidates} == {NO_PARTY_HAS_ALL}
 
 
 def test_parties_with_one_class_train_and_are_not_scored() -> None:
