@@ -77,6 +77,11 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
     rest: list[str] = []
     if found.isolated:
         warnings.append(isolated_in_words(found.isolated))
+    warnings += [
+        f"column '{name}' {told.in_words()}; ask the lead for terms in which it is a category, or another"
+        " column has its band"
+        for name, told in found.banded.items()
+    ]
     if found.rows and terms.sums is None:  # of sums nothing is projected away
         least, signal = terms.least_signal, found.signal
         is_lost = least is not None and signal is not None and signal.kept < least

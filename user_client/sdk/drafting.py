@@ -9,6 +9,7 @@ from typing import Any, Final, Self, Unpack, cast
 
 import pyarrow as pa
 import tomli_w
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from protocol.codec import explain
@@ -19,14 +20,15 @@ from user_client.privacy.information import Information
 from user_client.rows import class_counts
 from user_client.sdk.agreement import LEAST_SIGNAL, Agreement, AgreementOptions, check_choice
 from user_client.sdk.lower_dimensions import Kept, kept_by_fewer
-from user_client.sdk.privacy import bits_of, score_targets
+from user_client.sdk.privacy import banded_by, bits_of, measured, score_targets
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
-from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, own_score
+from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, own_score, targets_of
 from user_client.tables import draft_schema, encode_labels, encode_rows, table_from, with_labels
 from user_client.tables.dictionary import Dictionary, draft_from_dictionary
 from user_client.tables.draft_column import Encoding
 from user_client.tables.draft_label import DraftedEvent
+from user_client.tables.figures import MAX_DRAFT_LEVELS
 
 KEPT_BY_DRAFT: Final = 0.98
 """R^2 of the drafting party's own score that as many leading axes as drafted keep."""
@@ -196,7 +198,10 @@ def _measured(rows: pa.Table, schema: Schema, wanted: int | None, rep_dtype: str
         signal,
         kept_by_fewer(score, axes, latent_dim, fewest) if score else (),
         bits_of(schema, encoded, encoded @ leading, number_type=rep_dtype, dither=dither),
-        list(_remarks_on_dimension(signal, latent_dim, schema.width, len(encoded))),
+        [
+            *_remarks_on_bands(schema, encoded, labels),
+            *_remarks_on_dimension(signal, latent_dim, schema.width, len(encoded)),
+        ],
         tuple(class_counts(labels).tolist()) if task == "classes" else (),
     )
 
@@ -296,6 +301,19 @@ def _fewest_dimensions(score: OwnScore | None, axes: Matrix64, singular_values: 
     if score is None:
         return dimensions_of_variance(singular_values, WITHOUT_EVIDENCE)
     return score.dimensions(axes, KEPT_BY_DRAFT)
+
+
+def _remarks_on_bands(schema: Schema, encoded: Matrix64, labels: NDArray[Any]) -> Iterator[str]:
+    task = schema.label_column.task
+    targets = targets_of(score_targets(labels, task), are_bits=task == "multilabel")
+    if targets is None:
+        return
+    some = measured(encoded)
+    for name, told in banded_by(schema, encoded[some], targets.take(some)).items():
+        advice = "write its band into a column of its own in every table, such as low, middle and high"
+        if told.numbers <= MAX_DRAFT_LEVELS:
+            advice = f"draft again with --category {name}, by which each number is a level"
+        yield f"{name}: {told.in_words()}; {advice}"
 
 
 def _remarks_on_dimension(signal: Signal | None, latent_dim: int, features: int, rows: int) -> Iterator[str]:

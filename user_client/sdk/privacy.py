@@ -16,7 +16,7 @@ from protocol.errors import InputError
 from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.labels import Task
 from protocol.messages import PrivacyRecord
-from protocol.table_schema import Schema
+from protocol.table_schema import ColumnOfNumbers, Schema
 from user_client.custody.keystream import KeyStream
 from user_client.custody.scratch import Scratch
 from user_client.privacy.information import Information, information
@@ -26,6 +26,7 @@ from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
 from user_client.rows import Rows, sample_of
 from user_client.sdk.row_order import shuffled
+from user_client.secret.bands import Told, told_by
 from user_client.secret.basis import axes_of, draw_secret_basis, perturbed, principal_axes
 from user_client.secret.cox import residuals
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian
@@ -231,6 +232,17 @@ def isolated_by(schema: Schema, rows: Matrix64) -> Isolated | None:
     return isolated(rows, names, widths)
 
 
+def banded_by(schema: Schema, rows: Matrix64, targets: Matrix64) -> dict[str, Told]:
+    """Return the columns of encoded rows, (n, m), that tell the targets, (n, k), in bands alone."""
+    found, start = {}, 0
+    for column in schema.columns:
+        told = told_by(rows[:, start], targets) if isinstance(column, ColumnOfNumbers) else None
+        if told is not None and told.is_lost:
+            found[column.name] = told
+        start += column.width
+    return found
+
+
 def score_targets(labels: Labels, task: Task) -> NDArray[Any]:
     """Return what a party's own score is to tell: the labels, or the residuals of survival."""
     return residuals(labels) if task == "survival" else labels
@@ -324,7 +336,7 @@ def treat(
     )
 
 
-def measured(rows: Rows) -> NDArray[np.int64]:
+def measured(rows: Rows | Matrix64) -> NDArray[np.int64]:
     """Return the numbers of the rows to measure and to attack: of all, or of some drawn at random."""
     count, features = rows.shape
     most = min(MEASURED_ROWS, max(MEASURED_BYTES // (8 * features), 2 * features))

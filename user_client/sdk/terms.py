@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,17 @@ from user_client.privacy.isolation import Isolated
 from user_client.sdk import analyst_key, sums_limits
 from user_client.sdk.ledger_check import follow_ledger
 from user_client.sdk.policy import Policy
-from user_client.sdk.privacy import axes_and_score, bits_of, isolated_by, measured
+from user_client.sdk.privacy import (
+    axes_and_score,
+    banded_by,
+    bits_of,
+    isolated_by,
+    measured,
+    score_targets,
+)
 from user_client.sdk.session import Session, require_role
-from user_client.secret.signal import Signal
+from user_client.secret.bands import Told
+from user_client.secret.signal import Signal, targets_of
 from user_client.tables import ColumnProfile, Misfit, encode_table, find_misfits, profile
 
 log = logging.getLogger(__name__)
@@ -55,6 +64,8 @@ class CheckedTable:
         How many bits a row holds, and how many of them can leave; None if the table does not fit.
     isolated : Isolated, optional
         The column that carries the variance under these terms; None if none does.
+    banded : dict of str to Told
+        The columns that tell the label in bands, which models of projected rows miss.
     """
 
     rows: int
@@ -66,6 +77,7 @@ class CheckedTable:
     profile: list[ColumnProfile]
     """What the terms find in each column; empty if the table does not fit."""
     isolated: Isolated | None = None
+    banded: Mapping[str, Told] = field(default_factory=dict)
 
 
 def check_table(
@@ -96,10 +108,21 @@ def check_table(
         return CheckedTable(len(table.rows), schema.width, [], None, None, found_in)
     _, all_axes, score = axes_and_score(table.rows, table.labels, terms.task)
     axes = all_axes[:, : terms.latent_dim]
-    some = table.rows.take(measured(table.rows))
+    numbers = measured(table.rows)
+    some = table.rows.take(numbers)
     bits = bits_of(schema, some, some @ axes, number_type=terms.rep_dtype, dither=terms.dither)
     signal = score.along(axes) if score else None
-    return CheckedTable(len(table.rows), schema.width, [], signal, bits, found_in, isolated_by(schema, some))
+    targets = targets_of(score_targets(table.labels, terms.task), are_bits=terms.task == "multilabel")
+    return CheckedTable(
+        len(table.rows),
+        schema.width,
+        [],
+        signal,
+        bits,
+        found_in,
+        isolated_by(schema, some),
+        banded_by(schema, some, targets.take(numbers)) if targets else {},
+    )
 
 
 def fetch_terms(session: Session, directory: RoundDirectory, *, keep: bool) -> Terms:
