@@ -243,12 +243,12 @@ REJECT_TERMS: Final = _add(Operation(
 LIST_ACCEPTANCES: Final = _add(Operation(
     "list_acceptances", "GET", f"{_ROUND}/acceptances", Caller.LEAD, "collaborations",
     kind="anchor", answer=MEDIA_TYPE,  # anchor, because the lead seals it to the keys in the acceptances
-    problems=(errors.NotFoundError,),
+    problems=(errors.NotFoundError, errors.MalformedMessageError),
 ))
 LIST_MANIFESTS: Final = _add(Operation(
     "list_manifests", "GET", f"{_ROUND}/manifests", Caller.MEMBER, "collaborations",
     answer=MEDIA_TYPE,
-    problems=(errors.NotFoundError,),
+    problems=(errors.NotFoundError, errors.MalformedMessageError),
 ))
 SEND_SEEN_LEDGER: Final = _add(Operation(
     "send_seen_ledger", "PUT", f"{_ROUND}/seen", Caller.MEMBER, "results",

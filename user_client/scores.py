@@ -12,6 +12,9 @@ from user_client.rows import are_alike
 
 Numbers = NDArray[np.float64]
 Metric = Literal["roc_auc", "accuracy", "r2", "c_index"]
+FEWEST_OF_A_CLASS: Final = 5
+FEWEST_ROWS: Final = 10
+"""With fewer, the spread of the rows says nothing of the interval."""
 MOST_PAIRED: Final = 2000
 """Rows of which all pairs are compared at once."""
 NORMAL_95: Final = 1.959963984540054
@@ -88,7 +91,8 @@ def compare(
 
     The interval is paired: the same rows make both scores, so what is hard about them cancels. Its width
     comes from the influence of each row on the difference, which for the ROC-AUC is that of DeLong [1]_.
-    It is approximate, and too narrow for few rows of a class.
+    It is approximate, and says nothing (the difference, 1 more or less) where there are fewer than
+    `FEWEST_ROWS` rows, or not two classes with `FEWEST_OF_A_CLASS`.
 
     Parameters
     ----------
@@ -111,12 +115,21 @@ def compare(
         return Comparison(metric, score, None, None, None)
     other, its_influence = measure(labels, np.asarray(alone, dtype=np.float64))
     gained, width = score - other, 1.0
-    if len(labels) > 1:  # one row says nothing
+    if _are_enough(labels, task):  # fewer say nothing: two models that rank two rows alike are not the same
         width = NORMAL_95 * float(np.std(influence - its_influence, ddof=1)) / len(labels) ** 0.5
     low, high = gained - width, gained + width
     if metric != "r2":  # which alone can be as far below 0 as it likes
         low, high = max(-1.0, low), min(1.0, high)
     return Comparison(metric, score, other, low, high)
+
+
+def _are_enough(labels: NDArray[Any], task: str) -> bool:
+    """Return whether the rows, and those of two classes, are enough for an interval."""
+    if task == "classes":
+        counts = np.sort(np.unique(labels, return_counts=True)[1])
+        if len(counts) > 1:
+            return int(counts[-2]) >= FEWEST_OF_A_CLASS
+    return len(labels) >= FEWEST_ROWS
 
 
 def _metric_for(labels: NDArray[Any], task: str) -> Metric:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from protocol.sums import is_by_class
 from protocol.terms import Terms
 from protocol.texts import visible
 from runtime.terminal import minute, privacy_in_words
@@ -82,6 +83,11 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
         " column has its band"
         for name, told in found.banded.items()
     ]
+    if found.rows and is_by_class(terms):
+        warnings.append(
+            "the total of a class that no other institution has is our own sums of it, as they are: every"
+            " member would read them, and the analyst with one"
+        )
     if found.rows and terms.sums is None:  # of sums nothing is projected away
         least, signal = terms.least_signal, found.signal
         is_lost = least is not None and signal is not None and signal.kept < least

@@ -23,6 +23,7 @@ from analyst_server.services.api_tokens import Grant, actor_of
 from pages.guard import is_from_another_site
 from protocol.errors import (
     CertificateRequiredError,
+    MalformedMessageError,
     NotFoundError,
     NotPermittedError,
     OdcError,
@@ -90,9 +91,11 @@ class RequireIdentity:
 
 
 def _refuse_nul(scope: Scope) -> None:
-    """Raise `NotFoundError` for an address with a NUL: nothing has such a name, and PostgreSQL takes none."""
+    """Raise an error for an address with a NUL: nothing has such a name, and PostgreSQL takes none."""
     if "\0" in scope["path"]:
         raise NotFoundError("there is nothing at an address with a NUL in it")
+    if b"%00" in scope.get("query_string", b""):
+        raise MalformedMessageError("request", "has a NUL in its query")
 
 
 def _refuse_other_sites(scope: Scope) -> None:

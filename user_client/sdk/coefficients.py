@@ -45,6 +45,8 @@ from user_client.tables import encode_labels, encode_rows, table_from
 
 ROWS_PER_WEIGHT: Final = 10
 """Fewest rows of our own for each weight of h, for them to tell the information of a row."""
+LEAST_RISK: Final = 3e-5
+"""From this probability of the event on, a weight is read off survival in 32 bits to two thousandths."""
 _FAR: Final = 2.0
 _SHORTENINGS: Final = 20
 CAUSES_NOTHING: Final = "a coefficient says what goes with the answer, not what causes it"
@@ -66,7 +68,7 @@ def coefficients(
         raise InputError("name a TABLE with rows of ours: how sure a coefficient is comes from them")
     schema = own_schema(directory)
     to_model, model = map_to_model(directory, manifest), Model(directory.read_model())
-    weights = _weights(model, terms, to_model.shape[1])
+    weights = weights_of(model, terms, to_model.shape[1])
     changes = list(changes_in(schema))
     contrasts = np.array([row for *_, row in changes]) @ to_model
     notes = list(_notes(terms, schema.width))
@@ -157,13 +159,15 @@ def _link(terms: Terms, answers: Matrix64) -> Matrix64:
     return np.asarray(np.log(answers[:, 1:]) - np.log(answers[:, :1]))
 
 
-def _weights(model: Model, terms: Terms, latent_dim: int) -> Matrix64:
+def weights_of(model: Model, terms: Terms, latent_dim: int) -> Matrix64:
     """Return the weights of h, (l, answers), from what it says at the origin and a step along each direction.
 
     Where h is nearly sure, its answer in 32 bits has few digits left or none: a step that goes so far is
     shortened.
     """
     output, steps = terms.table_schema.label_column.model_output, np.ones(latent_dim)
+    if terms.task == "survival":
+        _refuse_rare(model, terms, latent_dim)
     for _ in range(_SHORTENINGS):
         asked = np.vstack([np.zeros(latent_dim), np.diag(steps)])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -174,6 +178,21 @@ def _weights(model: Model, terms: Terms, latent_dim: int) -> Matrix64:
             return np.asarray(moved / steps[:, None])
         steps[too_far] /= 4
     raise InputError("the model is too sure of its answer in the middle of all columns to tell its weights")
+
+
+def _refuse_rare(model: Model, terms: Terms, latent_dim: int) -> None:
+    """Raise `InputError` where the event is so rare that survival near 1, in 32 bits, has no digits left."""
+    middle = np.zeros((1, latent_dim), np.float32)
+    survival = model.run(middle, terms.table_schema.label_column.model_output).astype(np.float64)[0, -1]
+    if 1 - survival < LEAST_RISK:
+        error = InputError(
+            f"in the middle of all columns the event has a probability below {LEAST_RISK:g} until the last"
+            " time, of which the model's answers have too few digits to tell its weights"
+        )
+        error.hint = (
+            "`odc explain TABLE` says what each column does; terms with a later last time have more digits"
+        )
+        raise error
 
 
 def covariance_of_weights(

@@ -123,7 +123,11 @@ def _fitting(path: Path, number: int, row: list[str | None], width: int) -> list
     """Return a row as wide as the names."""
     if any(text is not None for text in row[width:]):
         reason = f"row {number} of the sheet has a cell in a column without a name"
-        raise unreadable(path, reason, "give the column a name, or empty the cell")
+        raise unreadable(
+            path,
+            reason,
+            "give the column a name, or empty the cell; rows above the names, such as a title, have to go",
+        )
     return (row + [None] * width)[:width]
 
 

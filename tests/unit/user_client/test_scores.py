@@ -129,8 +129,17 @@ def test_one_row_tells_nothing_of_the_gain() -> None:
     assert (found.together, found.gain_low, found.gain_high) == (1.0, -1.0, 1.0)
 
 
+@pytest.mark.parametrize(("of_one", "of_other", "is_told"), [(1, 1, False), (4, 90, False), (5, 90, True)])
+def test_few_rows_of_a_class_tell_nothing_of_the_gain(of_one: int, of_other: int, is_told: bool) -> None:
+    """Two models that rank two rows alike would have an interval from 0 to 0."""
+    labels = np.array([1] * of_one + [0] * of_other)
+    sure = np.eye(2)[labels]
+    found = compare(labels, sure, sure)
+    assert (found.gain_low, found.gain_high) == ((0, 0) if is_told else (-1, 1))
+
+
 def test_an_interval_ends_where_no_gain_can_be() -> None:
-    labels = np.array([0, 1, 0, 1])
+    labels = np.arange(10) % 2
     right, wrong = np.eye(2)[labels], np.eye(2)[1 - labels]
     found = compare(labels, right, wrong)
     assert (found.together, found.alone, found.gain_high) == (1.0, 0.0, 1.0)

@@ -86,6 +86,11 @@ def test_an_address_with_a_nul_is_nobodys(api: Api, path: str) -> None:
     assert (answer.status_code, slug(answer)) == (404, "not-found")
 
 
+def test_a_page_after_a_nul_is_none(api: Api) -> None:
+    answer = api.as_party(HOSPITAL).get("/v1/certificates?after=%00")
+    assert (answer.status_code, slug(answer)) == (400, "malformed-message")
+
+
 def test_a_wrong_method_is_a_problem_that_names_the_right_ones(api: Api) -> None:
     answer = api.as_party(HOSPITAL).delete("/v1/collaborations")
     assert (answer.status_code, slug(answer)) == (405, "about:blank")

@@ -20,7 +20,7 @@ from tests.harness.in_process import COLUMNS, Consortium
 from tests.harness.nri import NRI
 from user_client.errors import ConnectionFailedError
 from user_client.sdk import Coefficients, Round
-from user_client.sdk.coefficients import covariance_of_weights
+from user_client.sdk.coefficients import LEAST_RISK, covariance_of_weights, weights_of
 
 TRUTH = np.array([1.0, -0.5, 0.0])
 """Of the log-odds, by unit of x0, x1 and x2."""
@@ -309,3 +309,20 @@ def test_survival_has_log_hazards(consortium: Consortium) -> None:
     assert first.high is not None
     assert first.low < 1 < first.high  # the truth
     assert first.high - first.low < 0.5
+
+
+@pytest.mark.parametrize("hazard", [1.0, 1e-2, 1e-4, 3e-6])
+def test_weights_are_read_off_survival_or_refused_where_it_has_no_digits_left(hazard: float) -> None:
+    weights = np.array([0.7, -0.3, 0.01])
+
+    def run(rows: Any, _output: Any) -> Any:
+        return np.exp(-hazard * np.exp(rows @ weights))[:, None].astype(np.float32)
+
+    model: Any = SimpleNamespace(run=run)
+    label = SimpleNamespace(model_output="survival")
+    terms: Any = SimpleNamespace(task="survival", table_schema=SimpleNamespace(label_column=label))
+    if hazard > LEAST_RISK:
+        np.testing.assert_allclose(weights_of(model, terms, 3)[:, 0], weights, atol=2e-3)
+    else:
+        with pytest.raises(InputError, match="too few digits"):
+            weights_of(model, terms, 3)
