@@ -12,7 +12,6 @@ import tomli_w
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.table_schema import DateFormat, LevelsColumn, Schema
 from protocol.texts import why_not_new
@@ -25,7 +24,7 @@ from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
 from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, own_score, targets_of
 from user_client.tables import draft_schema, encode_labels, encode_rows, table_from, with_labels
-from user_client.tables.dictionary import Dictionary, draft_from_dictionary
+from user_client.tables.dictionary import Dictionary, draft_from_dictionary, explain_columns
 from user_client.tables.draft_column import Encoding
 from user_client.tables.draft_label import DraftedEvent
 from user_client.tables.figures import MAX_DRAFT_LEVELS
@@ -267,7 +266,9 @@ def _valid(content: dict[str, Any]) -> Schema:
     try:
         schema = Schema.model_validate(content, strict=False)
     except ValidationError as error:
-        raise InputError(f"these columns make no schema: {explain(error)}") from None
+        refused = InputError(f"these columns make no schema: {explain_columns(error, content)}")
+        refused.hint = "leave a column out with --exclude, or change its name or its texts in the table"
+        raise refused from None
     if reason := next(why_not_new({"table_schema": content}), None):
         raise InputError(f"such terms cannot be published: {reason}")
     return schema

@@ -34,7 +34,7 @@ from user_client.tables import (
 )
 
 log = logging.getLogger(__name__)
-_LOOKED_AT: Final = 10_000
+_LOOKED_AT: Final = 1000
 """So many rows at the beginning of a table say whether its columns are what the terms mean."""
 
 

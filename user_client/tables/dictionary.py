@@ -172,7 +172,7 @@ class Dictionary(Message):
             content = _from_csv(text) if path.suffix.lower() == ".csv" else _texts(tomllib.loads(text))
             return cls.model_validate(content, strict=False)
         except ValidationError as error:
-            wrong = UnreadableFileError(path, f"it is no dictionary: {_explain(error, content)}")
+            wrong = UnreadableFileError(path, f"it is no dictionary: {explain_columns(error, content)}")
             wrong.hint = "correct the entry: docs/defaults.md says what one needs (From a dictionary)"
             raise wrong from None
         except csv.Error as error:
@@ -187,8 +187,8 @@ class Dictionary(Message):
         return self
 
 
-def _explain(error: ValidationError, content: Mapping[str, Any]) -> str:
-    """Say what is wrong with the entry of which column."""
+def explain_columns(error: ValidationError, content: Mapping[str, Any]) -> str:
+    """Say what is wrong with which column of a dictionary or a schema, without a value of it."""
     found = []
     for place, where, why in explained(error):
         name = _named_at(place, content)

@@ -151,7 +151,11 @@ def draft_schema(
     for name in names:
         with readable(name, f"leave it out with --exclude {name}"):
             columns[name] = drafting.column(table, name)
-    remarks = [*drafted.remarks, *_unused(table, missing, missing_in), *_remarks(table, columns, drafted)]
+    remarks = [
+        *drafted.remarks,
+        *_unused(table, missing, missing_in),
+        *_remarks(table, columns, drafted, texts),
+    ]
     content = [column.content for column in columns.values() if column is not None]
     for column in content:
         if column["name"] in logarithms and "scale" not in column:
@@ -188,6 +192,16 @@ def _check_missing_in(
         )
 
 
+def _why_left_out(name: str, values: pa.ChunkedArray, missing: Sequence[str]) -> str:
+    empty = is_empty(as_text(values), missing)
+    if not empty.any() or empty.all():
+        return f"{name}: has the same value everywhere, so it is left out"
+    return (
+        f"{name}: has the same value wherever it is not empty, so it is left out; if an empty field means"
+        f" something, such as no, draft again with --impute {name}=no"
+    )
+
+
 def _unused(
     table: pa.Table, missing: Sequence[str], missing_in: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
@@ -211,13 +225,16 @@ def _stands_in(values: pa.ChunkedArray, text: str) -> bool:
 
 
 def _remarks(
-    table: pa.Table, columns: Mapping[str, DraftedColumn | None], label: DraftedLabel
+    table: pa.Table,
+    columns: Mapping[str, DraftedColumn | None],
+    label: DraftedLabel,
+    missing: Sequence[str],
 ) -> Iterator[str]:
     """Yield what a person should look at in the columns, one sentence each."""
     days: dict[str, Matrix64] = {}
     for name, column in columns.items():
         if column is None:
-            yield f"{name}: has the same value everywhere, so it is left out"
+            yield _why_left_out(name, table.column(name), missing)
             continue
         yield from column.remarks
         yield from remarks_on(name, table.column(name), column, label.groups, label.count)

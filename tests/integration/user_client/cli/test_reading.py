@@ -120,3 +120,10 @@ def test_a_table_in_another_unit_is_not_predicted_without_a_word(
     assert found.code == 0
     (said,) = caplog.messages
     assert said.startswith("in the first rows, column 'x0': 40 of 40 values lie outside of the range")
+
+
+def test_a_column_that_terms_cannot_have_is_named(odc: Odc) -> None:
+    table = odc.consortium.table(1, x0=["t" * 300, "u" * 300] * 20)
+    with pytest.raises(InputError, match=r"column 'x0', levels, 0: string should have at most") as caught:
+        draft_terms(table, label="y", title="t", parties=["hospital-a"])
+    assert "--exclude" in (caught.value.hint or "")

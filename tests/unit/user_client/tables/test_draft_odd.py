@@ -122,3 +122,12 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(name: str, hint:
     with pytest.raises(MissingColumnError) as caught:
         draft_schema(with_label(x=list(range(40))), name)
     assert hint in (caught.value.hint or "")
+
+
+def test_a_column_of_one_value_and_gaps_is_left_out_with_a_way_to_keep_it() -> None:
+    table = with_label(x=["yes", "", "yes", ""] * 20, z=list(range(80)))
+    (said,) = [one for one in draft_schema(table, "y").remarks if one.startswith("x:")]
+    assert "wherever it is not empty" in said
+    assert "--impute x=no" in said
+    kept = draft_schema(table, "y", imputes={"x": "no"}).content["columns"][0]
+    assert (kept["name"], kept["levels"]) == ("x", ["no", "yes"])
