@@ -37,6 +37,7 @@ from metering.private_parts import keep_handshakes_small
 from protocol.limits import MAX_IDLE_S
 from runtime.confinement import forbid_tracing, landlock_version
 from runtime.files import make_directory, sync_directory
+from runtime.memory import share_one_heap
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ def serve(settings: Settings) -> None:
     if settings.compute_url:
         require_dask()  # what is missing ends a start, and no round
         require_certificate(settings.compute_url, "client")
+    share_one_heap()  # before there are threads: each would keep the chunks of uplinks that it has freed
     with only_server(settings.data_dir):
         _allow_all_descriptors()
         forbid_tracing()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.memory import return_what_is_freed
 from runtime.start_up import as_whole_process, leave_out, start
-from user_client.memory import return_what_is_freed
 
 if TYPE_CHECKING:
     from typer import Typer

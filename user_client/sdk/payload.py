@@ -31,8 +31,8 @@ from protocol.messages import LABELS, ArraySpec, Dtype
 from protocol.row_bounds import RowBounds
 from protocol.table_schema import Schema
 from protocol.terms import Terms
+from runtime.memory import give_back
 from user_client.custody.scratch import Scratch
-from user_client.memory import give_back
 from user_client.privacy.reduction import (
     ReductionRisk,
     reduction_risk,

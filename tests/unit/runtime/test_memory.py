@@ -1,4 +1,4 @@
-"""A process with the settings of `user_client.memory` returns what it frees."""
+"""A process with the settings of `runtime.memory` returns what it frees."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 _PROGRAM = """
 import threading
 import numpy as np
-from user_client.memory import return_what_is_freed
+from runtime.memory import return_what_is_freed
 
 def resident_mb():
     with open("/proc/self/statm") as file:

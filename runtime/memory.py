@@ -16,14 +16,24 @@ _M_ARENA_MAX: Final = -8
 _MAPPED_FROM_BYTES: Final = 256 * 2**10
 
 
-def return_what_is_freed() -> None:
-    """Have large arrays returned to the system when they are freed, and all threads share one heap.
+def share_one_heap() -> None:
+    """Have all threads share one heap, so that what one has freed is there for the next.
 
-    For a process that is ours: the settings hold for all of it, and for threads that begin later.
+    For a process that is ours: the setting holds for all of it, and for threads that begin later.
     """
     library = _glibc()
     if library is not None:
         library.mallopt(_M_ARENA_MAX, 1)
+
+
+def return_what_is_freed() -> None:
+    """Have large arrays returned to the system when they are freed, and all threads share one heap.
+
+    For a process that is ours, as `share_one_heap`.
+    """
+    share_one_heap()
+    library = _glibc()
+    if library is not None:
         library.mallopt(_M_MMAP_THRESHOLD, _MAPPED_FROM_BYTES)
 
 
