@@ -17,7 +17,7 @@ from protocol.answers import MemberReport
 from protocol.errors import InputError
 from protocol.messages import DownlinkManifest
 from protocol.model_terms import CoxTerms, LogisticTerms, RidgeTerms, weighted_kinds
-from protocol.table_schema import Schema
+from protocol.table_schema import ColumnOfLevels, Schema
 from protocol.terms import Terms
 from user_client.cohort_statistics import least_squares
 from user_client.custody.round_directory import RoundDirectory
@@ -265,6 +265,11 @@ def _notes(terms: Terms, width: int) -> Iterator[str]:
         yield CAUSES_NOTHING
         return
     yield "the intervals hold if the rows of the other institutions are like those of this table"
+    if any(isinstance(column, ColumnOfLevels) for column in terms.table_schema.columns):
+        yield (
+            "the penalty holds a level that few rows have near the first: its narrow interval is that of a"
+            " coefficient which is drawn to zero, and no sign that it is small"
+        )
     if terms.latent_dim < width:
         yield (
             f"{terms.latent_dim} of {width} directions were sent: columns that go together share their"
