@@ -47,6 +47,11 @@ class LocalProtocol(H11Protocol):
         self._stop()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._at_work and not self.cycle.more_body:  # also if nobody has read to the end of it
+            self._stop()
+
     @property
     def is_awaited(self) -> bool:
         """Return whether a request, or the rest of one, has yet to come."""
@@ -65,7 +70,7 @@ class LocalProtocol(H11Protocol):
             return message
 
         self._stop()
-        if any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"]):
+        if self.cycle.more_body:
             self._wait(BODY_S)
         self._at_work += 1
         try:

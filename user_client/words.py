@@ -79,8 +79,8 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
     if found.isolated:
         warnings.append(isolated_in_words(found.isolated))
     warnings += [
-        f"column '{name}' {told.in_words()}; ask the lead for terms in which it is a category, or another"
-        " column has its band"
+        f"column '{name}' {told.in_words()}; ask the lead for terms in which it is a category, or in which"
+        " another column has its band as a text"
         for name, told in found.banded.items()
     ]
     if found.rows and is_by_class(terms):

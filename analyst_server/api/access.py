@@ -68,9 +68,9 @@ class RequireIdentity:
                 _refuse_nul(scope)
                 pem = _client_certificate(scope)
                 identity = self._identify(pem)
-                if identity is not None and not is_page(scope["path"]):
-                    _refuse_other_sites(scope)
                 asked = scope["method"], scope["path"]
+                if identity is not None and not is_page(scope["path"]) and not is_public(*asked):
+                    _refuse_other_sites(scope)
                 # a wrong method is told nothing but the right ones, which anybody can read in the description
                 is_open = is_public(*asked) or is_wrong_method(*asked) or is_page(scope["path"])
                 needs_token = identity is None and not is_open
@@ -104,7 +104,10 @@ def _refuse_other_sites(scope: Scope) -> None:
     A browser shows its certificate to every page that asks for an address of ours, and a form of text needs
     nobody's leave. Pages check their forms themselves.
     """
-    if is_from_another_site(Headers(scope=scope)):
+    headers = Headers(scope=scope)
+    # a link that a person follows changes nothing, and no other page reads the answer
+    is_link = scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+    if is_from_another_site(headers) and not is_link:
         error = NotPermittedError("a page of another site has made this request")
         error.hint = (
             "a program sends neither Sec-Fetch-Site nor Origin; a person begins at the analyst's own pages"

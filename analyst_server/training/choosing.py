@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from analyst_server.training.models import FittedModel, Model, Senders, Trainable, fit_task
 from analyst_server.training.parts import parts_of_parties
 from analyst_server.training.progress import counting
-from analyst_server.training.tasks import AnyLabels, Matrix, Task
+from analyst_server.training.tasks import AnyLabels, Classes, Matrix, Task
 
 log = logging.getLogger(__name__)
 
@@ -229,7 +229,8 @@ def compare(
     """
     folds, words = _folds(labels, task, senders, seed)
     if not folds:
-        why = NOT_COMPARED if _has_all_strata(labels, task, senders) else NO_PARTY_HAS_ALL
+        is_told = not isinstance(task, Classes) or _has_all_strata(labels, task, senders)
+        why = NOT_COMPARED if is_told else NO_PARTY_HAS_ALL
         untried = tuple(Candidate(one.name, why_none=why) for one in entrants)
         return Choice(untried, 0, task.decisive, words, why, 0)
     comparison = _Comparison(labels, task, folds)

@@ -73,6 +73,7 @@ _NUMBERS: Final[dict[str, float | str]] = {
     "-999.0": EMPTY,
     "-9.99E2": EMPTY,
     "-999.5": -999.5,
+    "1e999": REFUSED,
 }
 _LEVELS: Final[list[tuple[list[str], str, int | str]]] = [
     (["north", "south"], "\u00a0south ", 1),

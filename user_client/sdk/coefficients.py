@@ -215,7 +215,8 @@ def covariance_of_weights(
     if terms.task == "number":
         errors = answers[:, 0] - labels
         information = information_of_numbers(with_ones, errors)
-        penalty /= np.mean(np.square(errors))  # as the squares are, in the likelihood
+        if (spread := float(np.mean(np.square(errors)))) > 0:
+            penalty /= spread  # as the squares are, in the likelihood
     else:
         information = information_of_classes(with_ones, answers[:, 1:].astype(np.float64))
     found = covariance(information, rows_in_all, penalty_of_classes(penalty, weights.shape[1]))
@@ -267,8 +268,8 @@ def _notes(terms: Terms, width: int) -> Iterator[str]:
     yield "the intervals hold if the rows of the other institutions are like those of this table"
     if any(isinstance(column, ColumnOfLevels) for column in terms.table_schema.columns):
         yield (
-            "the penalty holds a level that few rows have near the first: its narrow interval is that of a"
-            " coefficient which is drawn to zero, and no sign that it is small"
+            "the penalty pulls the coefficient of a level that few rows have towards zero: its interval is"
+            " narrow because of that, and does not show that the effect is small"
         )
     if terms.latent_dim < width:
         yield (

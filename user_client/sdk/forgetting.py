@@ -137,7 +137,9 @@ def _erase(
         for path in directory.copies(name)
     ]
     still_there = {file.name for file in found}
-    erased = [*(file for file in _begun(directory, earlier) if file.name not in still_there), *found]
+    begun = (file for file in _begun(directory, earlier) if file.name not in still_there)
+    # of now, when our certificate is the one that signs
+    erased = [*(file.model_copy(update={"erased_at": now}) for file in begun), *found]
     if not erased:
         directory.remove(FORGETTING_FILE)
         return earlier

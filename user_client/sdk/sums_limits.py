@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from numpy.typing import NDArray
@@ -51,14 +52,20 @@ def misfits(terms: Terms, sums: SumsTerms, labels: NDArray[Any]) -> list[Misfit]
         if len(labels):
             check_rows(terms, sums, leaving_of(labels, terms, terms.hold_out))
     except InputError as error:
-        fix = "ask the lead for terms with another min_rows or max_rows, or for terms of rows"
-        if is_by_class(terms):
-            fix = (
-                "ask the lead for the linear model, which sums all classes together, or for another min_rows"
-            )
+        code = "too-few-rows" if len(labels) <= sums.max_rows else "too-many-rows"
         name = terms.table_schema.label_column.columns[0]
-        return [Misfit(name, "too-few-rows", 0, 0, error.detail, fix)]
+        return [Misfit(name, code, 0, 0, error.detail, _fix(terms, sums, labels))]
     return []
+
+
+def _fix(terms: Terms, sums: SumsTerms, labels: NDArray[Any]) -> str:
+    whole = leaving_of(labels, terms, 0.0)
+    with suppress(InputError):
+        check_rows(terms, sums, whole)
+        return "prepare it with --hold-out 0, which keeps no row back, or ask the lead for another min_rows"
+    if is_by_class(terms) and sums.min_rows <= sum(whole) <= sums.max_rows:
+        return "ask the lead for the linear model, which sums all classes together, or for another min_rows"
+    return "ask the lead for terms with another min_rows or max_rows, or for terms of rows"
 
 
 def can_be_summed_by_class(rows: Sequence[int], share: float, min_rows: int) -> bool:

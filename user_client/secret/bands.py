@@ -22,6 +22,8 @@ BENDS: Final = 4
 """Degree of the polynomial of a row's rank that stands for a smooth curve."""
 LEAST_MORE: Final = 0.03
 """Least share of the variance of the label (R squared) by which bands have to tell more."""
+SURE: Final = 5.0
+"""Standard errors of the rows by which they have to tell more: of hundreds of columns, chance finds none."""
 TIMES_MORE: Final = 1.5
 """And how many times as much: a step is told by both, and somewhat better by bands."""
 FEWEST_ROWS: Final = 200
@@ -35,25 +37,29 @@ class Told:
     Attributes
     ----------
     in_bands, smoothly : float
+    errors_more : float
+        By how many standard errors the bands tell more.
     numbers : int
         How many different ones the column has.
     """
 
     in_bands: float
     smoothly: float
+    errors_more: float
     numbers: int
 
     def in_words(self) -> str:
         """Return it for people, after the name of the column."""
         return (
-            f"tells the label in bands (R squared {self.in_bands:.2f}), and along a smooth curve hardly"
-            f" ({max(self.smoothly, 0.0):.2f}), which models of projected rows miss"
+            f"predicts the label by bands of its values (R squared {self.in_bands:.2f}), and hardly along a"
+            f" smooth curve ({max(self.smoothly, 0.0):.2f}), which models of projected rows miss"
         )
 
     @property
     def is_lost(self) -> bool:
         """Return whether the bands tell so much more that a model without them misses the column."""
-        return self.in_bands > TIMES_MORE * max(self.smoothly, 0.0) + LEAST_MORE
+        is_much_more = self.in_bands > TIMES_MORE * max(self.smoothly, 0.0) + LEAST_MORE
+        return is_much_more and self.errors_more > SURE
 
 
 def told_by(values: NDArray[np.float64], targets: Matrix64) -> Told | None:
@@ -76,19 +82,26 @@ def told_by(values: NDArray[np.float64], targets: Matrix64) -> Told | None:
     at = np.searchsorted(np.sort(values), values) / len(values) * 2 - 1
     curve = np.polynomial.legendre.legvander(at, BENDS)
     fold = np.random.default_rng(0).permutation(len(values)) % 2
-    left = np.zeros(3)
+    left = np.zeros((3, len(values)))  # what the mean, its band and the curve leave of each row's targets
     for held in (fold == 0, fold == 1):
         known, wanted = targets[~held], targets[held]
         weights = np.linalg.lstsq(curve[~held], known, rcond=None)[0]
         means = _means(bands[~held], known, int(bands.max()) + 1)
-        left += [
-            np.square(wanted - known.mean(axis=0)).sum(),
-            np.square(wanted - means[bands[held]]).sum(),
-            np.square(wanted - curve[held] @ weights).sum(),
-        ]
-    if not left[0]:
+        for line, found in zip(
+            left, (known.mean(axis=0), means[bands[held]], curve[held] @ weights), strict=True
+        ):
+            line[held] = np.square(wanted - found).sum(axis=1)
+    whole, by_bands, by_curve = left.sum(axis=1)
+    if not whole:
         return None
-    return Told(float(1 - left[1] / left[0]), float(1 - left[2] / left[0]), len(distinct))
+    more = left[2] - left[1]
+    error = float(more.std()) * len(more) ** 0.5
+    return Told(
+        float(1 - by_bands / whole),
+        float(1 - by_curve / whole),
+        float(more.sum()) / error if error else 0.0,
+        len(distinct),
+    )
 
 
 def _means(bands: NDArray[np.intp], targets: Matrix64, count: int) -> Matrix64:

@@ -135,7 +135,7 @@ def _number(graph: Graph, column: ColumnOfNumbers, missing: Sequence[str]) -> tu
     value = graph.input(column.name, TensorProto.DOUBLE)
     empty = graph.node("IsNaN", value)
     if isinstance(column, NumericColumn) or column.dates is None:  # a code such as -999 is no number of days
-        for stands_for_empty in sorted({x for x in map(number_of, missing) if not math.isnan(x)}):
+        for stands_for_empty in sorted({x for x in map(number_of, missing) if math.isfinite(x)}):
             empty = graph.node("Or", empty, graph.node("Equal", value, graph.constant(stands_for_empty)))
     infinite = graph.node("IsInf", value)
     return graph.where(infinite, graph.constant(math.nan), value), empty

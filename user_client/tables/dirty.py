@@ -33,13 +33,16 @@ def refuse_nearly_numbers(
     levels : sequence of str
         The distinct texts of the column that do not stand for an empty field.
     """
-    commas = [level for level in levels if _DECIMAL_COMMA.fullmatch(level)]
-    numbers = [level for level in levels if is_number(level)]
-    if len(commas) + len(numbers) <= FEW:
+    if sum(is_number(level) or _DECIMAL_COMMA.fullmatch(level) is not None for level in levels) <= FEW:
         return
     text = as_text(values)
     is_filled = ~is_empty(text, list(missing))
-    is_comma, is_plain = (np.array(pc.is_in(text, pa.array(some, pa.string()))) for some in (commas, numbers))
+    written = [each for each in pc.unique(text).to_pylist() if each is not None]
+    commas = [each for each in written if _DECIMAL_COMMA.fullmatch(each)]
+    numbers = [each for each in written if is_number(each)]
+    is_comma, is_plain = (
+        np.array(pc.is_in(text, pa.array(some, pa.string()))) & is_filled for some in (commas, numbers)
+    )
     if 2 * int((is_comma | is_plain).sum()) < int(is_filled.sum()):
         return
     if is_comma.any():

@@ -7,6 +7,7 @@ institutions too and reveal no single row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from protocol.errors import InputError
 from protocol.labels import Task
 from protocol.table_schema import DateFormat
 from user_client.errors import MissingColumnError
+from user_client.tables.dates import dates_in, is_temporal
 from user_client.tables.draft_column import FEW_QUANTILES, QUANTILES, ColumnDrafting, DraftedColumn, Encoding
 from user_client.tables.draft_label import (
     DraftedEvent,
@@ -29,7 +31,8 @@ from user_client.tables.draft_label import (
     several_labels,
     survival_label,
 )
-from user_client.tables.fields import Matrix64, as_numbers, as_text, column_of, is_empty, readable
+from user_client.tables.fields import NUMBER, Matrix64, as_text, column_of, is_empty, number_of, readable
+from user_client.tables.figures import distinct, is_number
 from user_client.tables.remarks import remarks_on, remarks_on_dates
 
 MISSING_TEXTS: Final = ("", "?", "NA", "N/A", "NaN", "nan", "null", "None")
@@ -193,13 +196,14 @@ def _check_missing_in(
 
 
 def _why_left_out(name: str, values: pa.ChunkedArray, missing: Sequence[str]) -> str:
-    empty = is_empty(as_text(values), missing)
-    if not empty.any() or empty.all():
+    known = distinct(values, missing)
+    if len(known) != 1 or not is_empty(as_text(values), missing).any():
         return f"{name}: has the same value everywhere, so it is left out"
-    return (
-        f"{name}: has the same value wherever it is not empty, so it is left out; if an empty field means"
-        f" something, such as no, draft again with --impute {name}=no"
-    )
+    said = f"{name}: has the same value wherever it is not empty, so it is left out"
+    if is_temporal(values) or dates_in(known) or known == ["0"]:
+        return said
+    meant = "0" if is_number(known[0]) else "no"
+    return f"{said}; if an empty field means something, draft again with --impute {name}={meant}"
 
 
 def _unused(
@@ -208,19 +212,23 @@ def _unused(
     """Yield a remark for each text that a person has named for empty fields and that no field has."""
     for text in missing:
         if not any(_stands_in(table.column(name), text) for name in table.column_names):
-            yield f"--missing {text}: no field of this table is that, as the table is read here"
+            yield f"--missing {text}: no field of this table is {text}, as the file was read"
     for name, texts in missing_in.items():
         for text in texts:
             if not _stands_in(table.column(name), text):
-                yield f"{name}: --missing-in {name}={text} is in no row, as the table is read here"
+                yield f"{name}: --missing-in {name}={text} is in no row, as the file was read"
 
 
 def _stands_in(values: pa.ChunkedArray, text: str) -> bool:
     """Return whether a field of a column is empty because of a text."""
     with suppress(pa.ArrowException, UnicodeDecodeError):  # a column of something else, which may be left out
-        known = pa.chunked_array([pc.unique(values.combine_chunks())])
-        of_both = as_numbers(known, [text])[1].sum(), is_empty(as_text(known), [text]).sum()
-        return bool(max(of_both) > is_empty(as_text(known), []).sum())
+        written = as_text(values).drop_null()
+        if is_empty(written, [text]).any():
+            return True
+        number = number_of(text)
+        if math.isfinite(number):
+            numbers = written.filter(pc.match_substring_regex(written, f"^({NUMBER.pattern})$"))
+            return bool(pc.any(pc.equal(pc.cast(numbers, pa.float64()), number)).as_py())
     return False
 
 

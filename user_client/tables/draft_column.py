@@ -140,8 +140,7 @@ class ColumnDrafting:
         """Return what a column of numbers or dates says; None of any other column."""
         values = table.column(name)
         levels = distinct(values, self.missing)
-        is_padded = _are_padded(levels)
-        are_names = self._takes_texts(name) or (is_padded and len(levels) <= MAX_DRAFT_LEVELS)
+        are_names = self._takes_texts(name) or self._are_codes(name, levels)
         takes_numbers = not are_names and all(map(is_number, levels))
         if dates := self._dates(name, values, levels, takes_numbers=takes_numbers):
             since = self.durations.get(name)
@@ -161,7 +160,7 @@ class ColumnDrafting:
             remarks.append(
                 f"{name}: its numbers look like dates; if so, draft again with --date {name}=yyyymmdd"
             )
-        if is_padded:
+        if _are_padded(levels):
             remarks.append(
                 f"{name}: its numbers have leading zeros, as postcodes and other codes have; if they are"
                 f" names of categories, draft again with --other {name}"
@@ -192,6 +191,7 @@ class ColumnDrafting:
     def _of_texts(self, name: str, values: pa.ChunkedArray, value: str | None) -> DraftedColumn | None:
         """Return a column of levels, drafted as if its empty fields had the value, if there is one."""
         flagged = np.zeros(len(values), np.bool_)
+        are_codes = name not in self.ordinals and self._are_codes(name, distinct(values, self.missing))
         if value is not None:
             text = as_text(values)
             empty = is_empty(text, self.missing)
@@ -207,11 +207,10 @@ class ColumnDrafting:
             levels = distinct(values, self.missing)
             if len(levels) == 1 and name not in self.others:
                 return None
-            is_guessed = not self._takes_texts(name)
-            if is_guessed and not _are_padded(levels):
+            if not are_codes and not self._takes_texts(name):
                 refuse_nearly_numbers(name, values, levels, self.missing)
             drafted = self._categories(name, values, levels)
-            if is_guessed and _are_padded(levels):
+            if are_codes:
                 remark = (
                     f"{name}: its numbers have leading zeros, so they count as names of categories; if they"
                     " are none, write them without"
@@ -220,6 +219,12 @@ class ColumnDrafting:
         if value is None:
             return drafted
         return replace(drafted, content={**drafted.content, **_imputing(drafted.content, value, flagged)})
+
+    def _are_codes(self, name: str, levels: Sequence[str]) -> bool:
+        """Return whether a column has few numbers with leading zeros, of which nobody says that they are."""
+        is_number_to_person = name in self.logarithms or is_number(self.imputes.get(name, "").strip())
+        are_few = len(levels) <= MAX_DRAFT_LEVELS and not self._takes_texts(name)
+        return are_few and not is_number_to_person and _are_padded(levels)
 
     def _takes_texts(self, name: str) -> bool:
         """Return whether a person says that a column holds names of categories."""

@@ -128,10 +128,10 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
         numbers, empty = found, np.zeros(len(found), dtype=np.bool_)
     else:
         text = as_text(values)
-        empty = _is_among(text, missing)
+        empty = is_empty(text, missing)
         mask = pa.chunked_array([pa.array(empty)])
         numbers = _numbers_in(pc.if_else(mask, pa.scalar(None, pa.string()), text))
-    if codes := [code for code in map(number_of, missing) if not math.isnan(code)]:
+    if codes := [code for code in map(number_of, missing) if math.isfinite(code)]:
         empty |= np.isin(numbers, codes)
     return np.where(empty, math.nan, numbers) if empty.any() else numbers, empty
 

@@ -77,10 +77,14 @@ def is_number(text: str) -> bool:
 
 
 def distinct(values: pa.ChunkedArray, missing: Collection[str]) -> list[str]:
-    """Return the texts of a column but those for an empty field, in order; 1.0 only where there is no 1."""
+    """Return the texts of a column but those for an empty field, in order; of several spellings one."""
     texts = pc.unique(as_text(values))
-    kept = set(texts.filter(pa.array(~is_empty(texts, list(missing)))).to_pylist())
-    return in_order({text for text in kept if plain(text) == text or plain(text) not in kept})
+    kept = in_order(texts.filter(pa.array(~is_empty(texts, list(missing)))).to_pylist())
+    of_each: dict[str, str] = {}
+    for text in kept:
+        if plain(text) == text or plain(text) not in of_each:
+            of_each[plain(text)] = text
+    return in_order(of_each.values())
 
 
 def in_order(texts: Collection[str]) -> list[str]:

@@ -181,15 +181,17 @@ def _fix_of_levels(
     if {text.casefold() for text in texts} <= {level.casefold() for level in error.levels}:
         return "they differ from the levels in capitals alone: write them as the terms do"
     if column is None:
-        return "correct the fields, or write them to the classes of the label in the terms"
+        return "correct the fields, or add them to the classes of the label in the terms"
     if of_all:
-        return "look at how they are written, since none of this column is a level; else write them to levels"
+        return (
+            "look at how they are written: none of this column is a level. Or add them to levels in the terms"
+        )
     if isinstance(column, LevelsColumn):
         return (
-            "correct the fields, or write them to levels in the terms; a draft with --other"
+            "correct the fields, or add them to levels in the terms; a draft with --other"
             f" {column.name} has a level for all others"
         )
-    return "correct the fields, or write them to levels in this column of the terms"
+    return "correct the fields, or add them to levels in this column of the terms"
 
 
 def _texts(error: FieldError, table: pa.Table, rows: NDArray[np.int64]) -> list[str]:

@@ -33,6 +33,8 @@ MOST_DISTINCT: Final = 10_000
 """More different values of a column are not counted."""
 MOST_MOVED: Final = 0.25
 """Of a column of which the terms take more for something else, something is wrong."""
+FEWEST_FIELDS: Final = 20
+"""Of fewer, chance alone may put so many outside."""
 _SHOWN: Final = 3
 """So many levels of the terms are named."""
 
@@ -143,6 +145,8 @@ def strangeness(found: ColumnProfile, column: Column) -> str | None:
 
     It names the terms' own figures, and no value of the table.
     """
+    if found.filled < FEWEST_FIELDS:
+        return None
     if isinstance(column, LevelsColumn) and column.other is not None:
         known = [level for level in column.levels if level != column.other]
         some = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")

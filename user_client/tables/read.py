@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -407,6 +407,8 @@ def table_from(data: Any) -> pa.Table:
         return data
     try:
         return pa.Table.from_pandas(data, preserve_index=False) if hasattr(data, "iloc") else pa.table(data)
+    except pa.ArrowMemoryError:
+        raise
     except _NO_TABLE:  # without its text, which quotes a value
         raise _why_no_table(data) from None
 
@@ -416,13 +418,13 @@ _NO_TABLE: Final = (pa.ArrowException, AttributeError, OverflowError, TypeError,
 
 
 def _why_no_table(data: Any) -> InputError:
-    if not hasattr(data, "columns"):
+    if not hasattr(data, "columns") and not isinstance(data, Mapping):
         error = InputError(
             f"a table is a path, a data frame or an Arrow table, and this is a {type(data).__name__}"
         )
         error.hint = "make it a data frame whose columns have names"
         return error
-    names = list(map(str, data.columns))
+    names = list(map(str, data if isinstance(data, Mapping) else data.columns))
     if twice := next((name for name in names if names.count(name) > 1), None):
         return InputError(f"column '{twice}' is in the data frame more than once: rename one of them")
     error = InputError(
@@ -434,7 +436,7 @@ def _why_no_table(data: Any) -> InputError:
 
 def _unusable_column(frame: Any) -> str:
     """Return which column of a data frame Arrow has no type for, in words."""
-    for name in frame.columns:
+    for name in frame if isinstance(frame, Mapping) else frame.columns:
         try:
             pa.array(frame[name], from_pandas=True)
         except _NO_TABLE:

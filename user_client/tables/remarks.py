@@ -21,6 +21,8 @@ FEW: Final = 10
 """Largest number of different whole numbers that may be names of categories."""
 MANY_NUMBERS: Final = 50
 """Fewest rows with a whole number of their own each that may be numbered by it."""
+DENSE: Final = 3
+"""And at most so many numbers for each row between the first and the last."""
 LEAK: Final = 0.97
 """ROC-AUC of a single column from which on we ask whether it is known before the outcome."""
 
@@ -115,7 +117,11 @@ def _remarks_on_numbers(
         )
         known = known[known != code]
     is_whole = bool(np.all(distinct == np.round(distinct)))
-    if is_whole and len(distinct) == len(known) >= MANY_NUMBERS:
+    if (
+        is_whole
+        and len(np.unique(known)) == len(known) >= MANY_NUMBERS
+        and np.ptp(known) < DENSE * len(known)
+    ):
         yield (
             f"{name}: has another whole number in every row; if it numbers the rows or the patients, leave it"
             f" out with --exclude {name}"
@@ -132,7 +138,7 @@ def _remarks_on_numbers(
 
 
 def _written(values: pa.ChunkedArray, code: float) -> str:
-    """Return how a column writes a number most often: as a text, -999.0 is not the code -999."""
+    """Return how a column writes a number most often."""
     if not pa.types.is_string(values.type):
         return f"{code:g}"
     counts = pc.value_counts(as_text(values)).to_pylist()

@@ -38,7 +38,8 @@ const levelOf = (column, field) => placeAmong(column.levels, field);
 function isEmptyIn(column, missing, field) {
   if (field === null || missing.includes(field)) return true;
   if (column.levels !== undefined) return levelOf(column, field) < 0 && placeAmong(missing, field) >= 0;
-  if (column.dates !== undefined) return placeAmong(missing, field) >= 0;
+  if (placeAmong(missing, field) >= 0) return true;
+  if (column.dates !== undefined) return false;
   const number = readNumber(field);
   return number !== null && missing.some((each) => readNumber(each) === number);
 }
@@ -120,11 +121,16 @@ export function encodeRows(schema, rows) {
   return fromRows(encoded, schemaWidth(schema));
 }
 
+/** The place of a label among the classes; -1 if it is none of them or empty. */
+function classOf(classes, missing, field) {
+  const label = { levels: classes };
+  return field === null || (!classes.includes(field) && isEmptyIn(label, missing, field)) ? -1 : levelOf(label, field);
+}
+
 /** Several labels of a row: bit j is that of label j. */
-function bits(labels, row) {
+function bits(labels, missing, row) {
   return labels.reduce((sum, { name, absent, present }, j) => {
-    const field = trimmed(row[name]);
-    const index = field === null ? -1 : levelOf({ levels: [absent, present] }, field);
+    const index = classOf([absent, present], missing, trimmed(row[name]));
     return index < 0 ? wrong({ name }, 'an unknown or empty label') : sum + index * 2 ** j;
   }, 0);
 }
@@ -133,7 +139,7 @@ function bits(labels, row) {
 export function encodeLabels(schema, rows) {
   const label = schema.label_column;
   if (label.kind === 'survival') refuse('input-error', 'this client sends no survival times');
-  if (label.kind === 'multilabel') return { values: rows.map((row) => bits(label.labels, row)), dtype: labelType(label) };
+  if (label.kind === 'multilabel') return { values: rows.map((row) => bits(label.labels, schema.missing, row)), dtype: labelType(label) };
   const values = rows.map((row) => {
     const field = trimmed(row[label.name]);
     if (label.kind === 'number') {
@@ -141,7 +147,7 @@ export function encodeLabels(schema, rows) {
       if (y < label.low || y > label.high) wrong(label, 'a number out of range');
       return 2 * ((y - label.low) / (label.high - label.low)) - 1;
     }
-    const index = field === null ? -1 : levelOf({ levels: label.classes }, field);
+    const index = classOf(label.classes, schema.missing, field);
     return index < 0 ? wrong(label, 'an unknown or empty label') : index;
   });
   return { values, dtype: labelType(label) };

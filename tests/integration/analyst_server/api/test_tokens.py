@@ -220,6 +220,15 @@ def test_another_site_cannot_have_a_token_taken_in_somebodys_name(api: Api, head
     assert slug(api.as_party(HOSPITAL).get("/v1/collaborations", headers=headers)) == "not-permitted"
 
 
+def test_a_link_on_another_site_may_be_followed_and_what_is_public_stays_so(api: Api) -> None:
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    client = api.as_party(HOSPITAL)
+    assert client.get("/v1/collaborations", headers=link).status_code == 200
+    assert client.get("/healthz", headers={"sec-fetch-site": "cross-site"}).status_code == 200
+    form = {**link, "content-type": "text/plain"}
+    assert slug(client.post("/v1/tokens", content=b"{}", headers=form)) == "not-permitted"
+
+
 def test_no_token_is_logged(api: Api, token: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for client in (bearing(api, token), bearing(api, new_token())):

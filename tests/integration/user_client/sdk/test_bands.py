@@ -37,15 +37,15 @@ def drafted(table: pa.Table, **options: Any) -> Any:
     ("whole", "advice"), [(True, "--category hour"), (False, "into a column of its own in every table")]
 )
 def test_a_draft_names_it_with_a_way_out(whole: bool, advice: str) -> None:
-    said = [one for one in drafted(shifts(1, whole=whole)).remarks if "in bands" in one]
+    said = [one for one in drafted(shifts(1, whole=whole)).remarks if "by bands" in one]
     assert len(said) == 1
-    assert said[0].startswith("hour: tells the label in bands")
+    assert said[0].startswith("hour: predicts the label by bands")
     assert advice in said[0]
 
 
 def test_as_a_category_it_is_not_named() -> None:
     found = drafted(shifts(1, whole=True), categories=["hour"])
-    assert not [one for one in found.remarks if "in bands" in one]
+    assert not [one for one in found.remarks if "by bands" in one]
 
 
 def test_who_checks_a_table_reads_it_before_signing(consortium: Consortium) -> None:
@@ -55,4 +55,4 @@ def test_who_checks_a_table_reads_it_before_signing(consortium: Consortium) -> N
     checked = check_table(terms, shifts(2))
     assert list(checked.banded) == ["hour"]
     warnings, _ = risk_in_words(terms, checked)
-    assert [one for one in warnings if one.startswith("column 'hour' tells the label in bands")]
+    assert [one for one in warnings if one.startswith("column 'hour' predicts the label by bands")]

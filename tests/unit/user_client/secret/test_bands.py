@@ -71,6 +71,16 @@ def test_what_a_smooth_curve_tells_is_not_named(draw: Callable, log_odds: Callab
     assert not told(draw, log_odds, seed).is_lost
 
 
+@pytest.mark.parametrize(("rows", "share"), [(FEWEST_ROWS, 0.03), (FEWEST_ROWS, 0.1), (1000, 0.005)])
+def test_among_many_columns_that_mean_nothing_chance_finds_none(rows: int, share: float) -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        labels = (rng.random(rows) < share).astype(np.float64)
+        labels[:5] = 1
+        found = [told_by(rng.standard_normal(rows), labels[:, None]) for _ in range(50)]
+        assert not any(one.is_lost for one in found if one is not None)
+
+
 def test_few_rows_and_a_constant_tell_nothing() -> None:
     rng = np.random.default_rng(0)
     targets = rng.integers(0, 2, (ROWS, 1)).astype(np.float64)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from protocol.errors import InputError
-from user_client.errors import MissingColumnError
+from user_client.errors import MissingColumnError, TableError
 from user_client.tables import draft_schema
 
 
@@ -113,7 +113,7 @@ def test_a_text_for_empty_fields_that_no_field_has_is_told(typed: bool) -> None:
     assert "in no row" not in " ".join(remarks_on_x(values, missing_in={"x": ["-999"]}))
     unused = draft_schema(with_label(x=values), "y", missing=["777", "-999"]).remarks
     assert [one for one in unused if one.startswith("--missing")] == [
-        "--missing 777: no field of this table is that, as the table is read here"
+        "--missing 777: no field of this table is 777, as the file was read"
     ]
 
 
@@ -131,3 +131,39 @@ def test_a_column_of_one_value_and_gaps_is_left_out_with_a_way_to_keep_it() -> N
     assert "--impute x=no" in said
     kept = draft_schema(table, "y", imputes={"x": "no"}).content["columns"][0]
     assert (kept["name"], kept["levels"]) == ("x", ["no", "yes"])
+
+
+def test_numbers_written_with_and_without_a_point_do_not_hide_a_text_among_them() -> None:
+    values = [*map(str, range(20)), *(f"{number}.0" for number in range(20))] * 6
+    values[5] = "abc"
+    with pytest.raises(TableError, match=r"other texts in 1 \(row 6\)"):
+        draft(values)
+
+
+def test_what_a_person_says_of_a_column_of_padded_numbers_holds() -> None:
+    months = [f"{1 + number % 12:02}" for number in range(240)]
+    assert draft(months)["kind"] == "levels"
+    assert draft(months, logarithms=["x"])["kind"] == "range"
+    gaps = [None if number % 9 == 0 else month for number, month in enumerate(months)]
+    assert draft(gaps, imputes={"x": "0"})["kind"] == "ranks"
+    assert "none" in draft(gaps, imputes={"x": "none"})["levels"]
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"), [("1", "--impute x=0"), ("yes", "--impute x=no"), ("2020-01-31", None)]
+)
+def test_the_advice_for_one_value_and_gaps_can_be_followed(value: str, advice: str | None) -> None:
+    table = with_label(x=[value, ""] * 40, z=list(range(80)))
+    (said,) = [one for one in draft_schema(table, "y").remarks if one.startswith("x:")]
+    assert (advice in said) if advice else ("--impute" not in said)
+    if advice:
+        kept = draft_schema(table, "y", imputes={"x": advice.partition("=")[2]}).content["columns"]
+        assert [column["name"] for column in kept] == ["x", "z"]
+
+
+@pytest.mark.parametrize(
+    "spellings", [["True", "TRUE", "False"], ["1.0", "1.00", "0"], ["true", "True", "FALSE"]]
+)
+def test_spellings_of_one_value_are_one_class(spellings: list[str]) -> None:
+    found = draft_schema(pa.table({"x": list(range(60)), "y": spellings * 20}), "y")
+    assert len(found.content["label_column"]["classes"]) == 2

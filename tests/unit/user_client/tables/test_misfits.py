@@ -66,7 +66,7 @@ def test_one_column_may_fail_in_several_ways_each_with_its_rows() -> None:
         ("born", "n.d.", "to missing in the terms"),
         ("ward", "c", "a draft with --other ward has"),
         ("ward", "A", "differ from the levels in capitals alone"),
-        ("stage", "iv", "write them to levels"),
+        ("stage", "iv", "add them to levels"),
         ("ill", "NO", "differ from the levels in capitals alone"),
         ("ill", "perhaps", "to the classes of the label"),
         ("age", "130", 'out_of_range = "clip"'),

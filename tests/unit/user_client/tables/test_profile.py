@@ -89,6 +89,11 @@ def test_some_fields_beyond_the_terms_are_usual(beyond: int) -> None:
     assert said_of(hb + ["12"] * (40 - beyond), icd + CODES * 7 + ["other"] * (12 - beyond)) == []
 
 
+def test_a_few_rows_are_not_judged() -> None:
+    """As of the one patient that a prediction is for."""
+    assert said_of(["99"] * 19, ["Z99"] * 19) == []
+
+
 def test_a_column_most_of_which_is_other_at_the_lead_is_not_told() -> None:
     (icd,) = [column for column in STRANGE.columns if isinstance(column, LevelsColumn)]
     rare = icd.model_copy(update={"shares": (0.1, 0.02, 0.02, 0.01, 0.85)})
