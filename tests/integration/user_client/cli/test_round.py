@@ -38,10 +38,10 @@ def test_preparing_says_what_would_leave(odc: Odc) -> None:
 
 def test_preparing_a_table_that_does_not_fit_names_row_and_column(odc: Odc) -> None:
     odc.consortium.until_anchored()
-    result = odc("prepare", odc.consortium.table(1, x1=[99.0] * 40))
+    result = odc("prepare", odc.consortium.table(1, x1=[987654.0] * 40))
     assert result.code == 3
     assert "column 'x1', row 1: expected a number from -4 to 4" in result.err
-    assert "99" not in result.err
+    assert "987654" not in result.err
 
 
 NOISE = ("--epsilon", "2", "--delta", "1e-5", "--clip", "0.5")
