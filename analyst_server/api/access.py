@@ -23,7 +23,6 @@ from analyst_server.services.api_tokens import Grant, actor_of
 from pages.guard import is_from_another_site
 from protocol.errors import (
     CertificateRequiredError,
-    MalformedMessageError,
     NotFoundError,
     NotPermittedError,
     OdcError,
@@ -91,17 +90,9 @@ class RequireIdentity:
 
 
 def _refuse_nul(scope: Scope) -> None:
-    """Raise an error for an address with a NUL: nothing has such a name, and PostgreSQL takes none."""
+    """Raise `NotFoundError` for an address with a NUL: nothing has such a name, and PostgreSQL takes none."""
     if "\0" in scope["path"]:
         raise NotFoundError("there is nothing at an address with a NUL in it")
-    found = find(scope["method"], scope["path"])
-    if found is not None and b"%00" in scope.get("query_string", b"") and _reads_a_name(found[0]):
-        raise MalformedMessageError("request", "has a NUL in its query")
-
-
-def _reads_a_name(operation: Operation) -> bool:
-    """Return whether a query may name where a page begins: others are known words, or are ignored."""
-    return operation.method == "GET" and MalformedMessageError in operation.problems
 
 
 def _refuse_other_sites(scope: Scope) -> None:

@@ -47,7 +47,9 @@ _BOOLEAN: Final = r"\?[01]"
 # What requests say
 
 MEMBERS: Final = Field("members", "`own`: of all members the caller alone.", example="own")
-AFTER_PARTY: Final = Field("after", "The last party of the page before; from the first without it.")
+AFTER_PARTY: Final = Field(
+    "after", "The last party of the page before; from the first without it.", pattern="[a-z0-9-]{0,63}"
+)
 AFTER_DIGEST: Final = Field(
     "after",
     "The SHA-256 of the last certificate of the page before, in hexadecimal.",

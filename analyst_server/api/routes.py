@@ -58,6 +58,13 @@ AFTER_REQUEST: Final = Field(
 )
 
 
+def _party(after: str) -> str:
+    """Return where a page begins; raises `MalformedMessageError` for what is no party's name."""
+    if not AFTER_PARTY.takes(after):
+        raise MalformedMessageError("after", "is no name of a party")
+    return after
+
+
 # Discovery
 
 
@@ -245,7 +252,7 @@ def reject_terms(analyst: TheAnalyst, sender: Sender, collaboration_id: str, bod
 )
 def list_acceptances(analyst: TheAnalyst, sender: Sender, collaboration_id: str, after: str = "") -> Response:
     """Return signed acceptances, to whose keys the lead seals the anchor: as many as fit, after a party."""
-    return message_response(prepare.acceptances_page(analyst, sender, collaboration_id, after))
+    return message_response(prepare.acceptances_page(analyst, sender, collaboration_id, _party(after)))
 
 
 @serve(
@@ -256,7 +263,7 @@ def list_acceptances(analyst: TheAnalyst, sender: Sender, collaboration_id: str,
 )
 def list_manifests(analyst: TheAnalyst, sender: Sender, collaboration_id: str, after: str = "") -> Response:
     """Return signed manifests, by which members compare the ledgers they have seen: as many as fit."""
-    return message_response(views.manifests_page(analyst, sender, collaboration_id, after))
+    return message_response(views.manifests_page(analyst, sender, collaboration_id, _party(after)))
 
 
 @serve(router, operations.SEND_SEEN_LEDGER, takes=Bytes("Signed(SeenLedger)", "SeenLedger"))
@@ -278,7 +285,7 @@ def list_seen_ledgers(
     """Return what members have said of the ledger after their downlinks: as many as fit, or ``most``."""
     if not MOST.takes(most):
         raise MalformedMessageError("most", "is not a number")
-    return message_response(seen.page(analyst, sender, collaboration_id, after, int(most)))
+    return message_response(seen.page(analyst, sender, collaboration_id, _party(after), int(most)))
 
 
 @serve(router, operations.PUBLISH_ANCHOR, takes=Bytes("A list of Signed(SealedAnchor)", "SealedAnchor"))

@@ -229,8 +229,9 @@ def compare(
     """
     folds, words = _folds(labels, task, senders, seed)
     if not folds:
-        is_told = not isinstance(task, Classes) or _has_all_strata(labels, task, senders)
-        why = NOT_COMPARED if is_told else NO_PARTY_HAS_ALL
+        why = NOT_COMPARED
+        if isinstance(task, Classes) and not _has_all_strata(labels, task, senders):
+            why = NO_PARTY_HAS_ALL
         untried = tuple(Candidate(one.name, why_none=why) for one in entrants)
         return Choice(untried, 0, task.decisive, words, why, 0)
     comparison = _Comparison(labels, task, folds)

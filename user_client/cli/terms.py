@@ -80,6 +80,7 @@ def check(
         "signal": asdict(found.signal) if found.signal else None,
         "information": asdict(found.information) if found.information else None,
         "isolated": asdict(found.isolated) if found.isolated else None,
+        "banded": {name: asdict(told) for name, told in found.banded.items()},
         "columns": [column.to_json() for column in found.profile],
         "never_invited": strangers,
     }

@@ -9,7 +9,7 @@ from protocol import errors
 from protocol.errors import OdcError
 from protocol.problems import all_errors, from_problem
 from tests.harness.app import Api, slug
-from tests.harness.world import HOSPITAL
+from tests.harness.world import HOSPITAL, LEAD
 
 SHARED = [cls for cls in all_errors() if cls.__module__.startswith("protocol.")]
 """The client's own errors never reach the server."""
@@ -86,8 +86,12 @@ def test_an_address_with_a_nul_is_nobodys(api: Api, path: str) -> None:
     assert (answer.status_code, slug(answer)) == (404, "not-found")
 
 
-def test_a_page_after_a_nul_is_none(api: Api) -> None:
-    answer = api.as_party(HOSPITAL).get("/v1/certificates?after=%00")
+@pytest.mark.parametrize("page", ["acceptances", "manifests", "seen"])
+@pytest.mark.parametrize("after", ["%00", "No Party", "x" * 64])
+def test_a_page_begins_after_the_name_of_a_party_alone(api: Api, page: str, after: str) -> None:
+    """PostgreSQL takes no text with a NUL, and what it refuses would be an incident."""
+    api.world.publish()
+    answer = api.as_party(LEAD).get(f"/v1/collaborations/{api.world.id}/{page}?after={after}")
     assert (answer.status_code, slug(answer)) == (400, "malformed-message")
 
 
