@@ -119,9 +119,9 @@ def docker(*words: str) -> str:
     return done.stdout.strip()
 
 
-def until(is_so: Callable[[], bool], what: str) -> None:
-    """Look until something is so."""
+def until(is_so: Callable[[], bool], what: str, *, pause_s: float = 0.5) -> None:
+    """Look until something is so; where looking itself takes a processor's time, seldom."""
     deadline = time.monotonic() + WAIT_S
     while not is_so():
         assert time.monotonic() < deadline, f"still not: {what}"
-        time.sleep(0.5)
+        time.sleep(pause_s)
