@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from analyst_server.installation import require_noted_stores
 from analyst_server.services.end import ENDED
 from analyst_server.settings import Settings
 from analyst_server.store import DirectoryBlobs, Records, only_server
@@ -79,7 +80,8 @@ def back_up(settings: Settings, target: Path, *, now: int) -> Backup:
     """
     if not (settings.data_dir / _LAST).exists():
         raise InputError(f"there is no analyst in {settings.data_dir}: name its --data-dir")
-    if settings.database_url:
+    require_noted_stores(settings)
+    if not settings.database.startswith("sqlite:"):
         error = InputError("the records are in a database of their own, which this does not copy")
         error.hint = (
             "first the records, by its own tools (`pg_dump --format=custom --file records.dump`), then the"
@@ -168,6 +170,8 @@ def restore(settings: Settings, source: Path) -> Backup:
     for name, file in listed.files.items():
         _require_intact(source, name, file)
     with only_server(settings.data_dir):
+        for leftover in ("-wal", "-shm"):  # of other records: SQLite would read them into these
+            (settings.data_dir / f"{_DATABASE}{leftover}").unlink(missing_ok=True)
         for name in sorted(listed.files, key=lambda name: (name == _LAST, name)):
             _copy(source, settings.data_dir, name)
     records = Records(settings.database)

@@ -23,6 +23,7 @@ from analyst_server.cli_options import (
     AsJson,
     DataDir,
     HtmlFile,
+    log_lines,
     open_as_operator,
     settings_of,
     show_value,
@@ -51,7 +52,7 @@ from protocol.invitation import Invitation
 from protocol.states import State
 from runtime.drafts import terms_of_draft
 from runtime.files import read_text
-from runtime.logs import JsonLines, Lines, set_up
+from runtime.logs import JsonLines, set_up
 from runtime.standing import progress_words
 from runtime.start_up import loading
 from runtime.terminal import minute
@@ -119,8 +120,11 @@ def options(
         bool,
         typer.Option("--version", help="print the version", is_eager=True, callback=_print_version),
     ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="log what happens meanwhile")] = False,
 ) -> None:
     """Options before the command."""
+    if verbose:
+        set_up(log_lines(), "INFO")
 
 
 @app.command()
@@ -217,8 +221,10 @@ def serve(
 ) -> None:
     """Serve the REST API over mutual TLS until interrupted."""
     settings = settings_of(data_dir, host=host, port=port, log_level=log_level)
-    text = Lines("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    set_up(JsonLines() if settings.log_format == "json" else text, settings.log_level.upper())
+    set_up(
+        JsonLines() if settings.log_format == "json" else log_lines(),
+        settings.log_level.upper(),
+    )
     if certificate is not None:
         installation.install(settings.identity_dir, read_text(certificate).encode(), now=unix_now())
     with loading():

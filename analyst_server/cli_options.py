@@ -11,12 +11,13 @@ from typing import Annotated, Any, TypeVar
 import typer
 from pydantic import ValidationError
 
-from analyst_server.installation import open_analyst
+from analyst_server.installation import open_analyst, require_noted_stores
 from analyst_server.services.acts import Actor, act_as
 from analyst_server.services.analyst import Analyst
-from analyst_server.settings import Settings
-from protocol.codec import explain
+from analyst_server.settings import Settings, variable
+from protocol.codec import explained
 from protocol.errors import InputError
+from runtime.logs import Lines
 from runtime.terminal import shown
 
 T = TypeVar("T")
@@ -47,7 +48,15 @@ def settings_of(
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        raise InputError(f"settings: {explain(error)}") from None
+        wrong = "; ".join(f"{variable(str(where[0]))}: {why}" for where, _, why in explained(error))
+        refused = InputError(f"settings: {wrong}")
+        refused.hint = "correct the variable, or the option of the same name: docs/operations.md, settings"
+        raise refused from None
+
+
+def log_lines() -> Lines:
+    """Return how a line of the log looks for people; its time has the offset from UTC."""
+    return Lines("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S%z")
 
 
 def open_as_operator(settings: Settings) -> Analyst:
@@ -57,6 +66,7 @@ def open_as_operator(settings: Settings) -> Analyst:
     except (OSError, KeyError):  # a container may have no name for its user
         user = f"uid {os.getuid()}"
     act_as(Actor("host", user, is_operator=True))
+    require_noted_stores(settings)
     return open_analyst(settings)
 
 

@@ -6,6 +6,7 @@ before there is a server. `open_analyst` opens the result for the server and for
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 import time
@@ -30,6 +31,7 @@ from protocol.envelope import sign
 from protocol.errors import (
     CertificateRefusedError,
     CertificateRequiredError,
+    InputError,
     InvitationError,
     TrustError,
 )
@@ -50,6 +52,7 @@ from runtime.files import make_directory, write_whole
 log = logging.getLogger(__name__)
 
 REQUEST_FILE: Final = "analyst-request.odc"
+STORES_FILE: Final = "stores.json"
 KEY_FILE: Final = "key.pem"
 CERTIFICATE_FILE: Final = "certificate.pem"
 ROOT_FILE: Final = "root.pem"
@@ -172,6 +175,36 @@ def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Ana
     )
     certificates.load_revocations(analyst)
     return analyst
+
+
+def note_stores(settings: Settings) -> None:
+    """Write down where records and arrays are, for commands that are run without the server's settings."""
+    content = json.dumps({"database": settings.database_place, "blobs": settings.blob_url}).encode()
+    path = settings.data_dir / STORES_FILE
+    if not path.exists() or path.read_bytes() != content:
+        write_whole(path, content)
+
+
+def require_noted_stores(settings: Settings) -> None:
+    """Raise `InputError` if the server's records or arrays are elsewhere, and these settings do not say so.
+
+    A command would make empty records in the data directory, and answer from them.
+    """
+    path = settings.data_dir / STORES_FILE
+    if not path.exists():
+        return
+    noted = json.loads(path.read_bytes())
+    for what, place, name in (
+        ("records", "" if settings.database_url else noted["database"], "DATABASE_URL"),
+        ("arrays", "" if settings.blob_url else noted["blobs"], "BLOB_URL"),
+    ):
+        if place:
+            error = InputError(f"the server's {what} are in {place}, and ODC_ANALYST_{name} is not set here")
+            error.hint = (
+                "give this command the variables of the server (docs/operations.md, settings);"
+                f" if the server has moved back into {settings.data_dir}, start it first"
+            )
+            raise error
 
 
 def blobs_of(settings: Settings) -> Blobs:

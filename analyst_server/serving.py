@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import resource
 import socket
 import ssl
@@ -21,19 +22,20 @@ from analyst_server.api.doors import Doors, Places
 from analyst_server.api.listening import GuardedCountingSocket, GuardedSocket
 from analyst_server.app import create_app
 from analyst_server.compute import require_certificate, require_dask
-from analyst_server.installation import open_analyst
+from analyst_server.installation import note_stores, open_analyst
 from analyst_server.notices.notifier import Notifier
 from analyst_server.notices.webhook import webhook_of
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.changes import Changes
 from analyst_server.services.end import erase_ended
 from analyst_server.services.rounds import forget_ended_workers
-from analyst_server.settings import Settings
-from analyst_server.store import only_server
+from analyst_server.settings import Settings, unknown_variables
+from analyst_server.store import Blobs, S3Blobs, only_server
 from analyst_server.telemetry.listener import MetricsListener, Place
 from analyst_server.telemetry.measures import Measures
 from analyst_server.telemetry.traces import traces_from
 from metering.private_parts import keep_handshakes_small
+from protocol.errors import StorageError
 from protocol.limits import MAX_IDLE_S
 from runtime.confinement import forbid_tracing, landlock_version
 from runtime.files import make_directory, sync_directory
@@ -52,6 +54,8 @@ def serve(settings: Settings) -> None:
 
     Raises `InputError` while another process does, and `UnreadableFileError` for a damaged database.
     """
+    if unread := unknown_variables(os.environ):
+        log.warning("no setting of this version, so nothing reads it: %s", ", ".join(unread))
     if settings.compute_url:
         require_dask()  # what is missing ends a start, and no round
         require_certificate(settings.compute_url, "client")
@@ -64,8 +68,8 @@ def serve(settings: Settings) -> None:
         keep_handshakes_small()
         analyst = open_analyst(settings)
         analyst.records.check()
-        if settings.blob_url:
-            analyst.blobs.ping()  # wrong credentials end a start, and no upload
+        note_stores(settings)
+        _require_blobs(analyst.blobs)
         erase_ended(analyst)
         forget_ended_workers(analyst)
         make_directory(settings.blob_dir)
@@ -74,6 +78,18 @@ def serve(settings: Settings) -> None:
         for owner in owners:  # now: of an error during its own start-up, uvicorn prints a traceback
             analyst.leases.hold(owner)
         _serve(analyst, settings, owners)
+
+
+def _require_blobs(blobs: Blobs) -> None:
+    """Raise an error with its reason, for the operator, before an upload or a round ends by it."""
+    if not isinstance(blobs, S3Blobs):
+        return
+    blobs.require_direct()
+    try:
+        blobs.ping()
+    except StorageError as error:
+        said = str(error.__cause__ or error.code).partition("\n")[0][:200]
+        raise type(error)(f"{error.detail}: {said}", **error.context) from error.__cause__
 
 
 def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Literal
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -13,12 +14,14 @@ from metering.counts import Counter, kernel_counts
 from runtime.confinement import machine_bytes
 
 _DIRECTORY: Final = "file://"
+_PREFIX: Final = "ODC_ANALYST_"
+_MOST_FOR_SERVER_BYTES: Final = 2**29
 
 
 class Settings(BaseSettings):
     """Every setting with its default. docs/operations.md explains each."""
 
-    model_config = SettingsConfigDict(env_prefix="ODC_ANALYST_")
+    model_config = SettingsConfigDict(env_prefix=_PREFIX)
 
     data_dir: Annotated[Path, AfterValidator(Path.absolute)] = Path("analyst-data")
     """Directory of keys, blobs and, unless ``database_url`` names another, the database.
@@ -67,8 +70,8 @@ class Settings(BaseSettings):
     compute_processes: int = Field(default=1, ge=1)
     """How many rounds are computed at once, each in a process of its own."""
     compute_memory_mb: int = Field(default=0, ge=0)
-    """What one of these processes may take, in 2**20 bytes; 0: what the machine or container has, shared by
-    all of them. Training that needs more fails, and nothing else does."""
+    """What one of these processes may take, in 2**20 bytes; 0: what the machine or container has, less the
+    server's part, shared by all of them. Training that needs more fails, and nothing else does."""
     compute_url: str = Field(default="", pattern=r"^((tcp|tls)://[^/@\s]+)?$")
     """Address of the Dask scheduler whose workers compute, ``tcp://HOST:PORT`` or ``tls://HOST:PORT``; empty
     means processes of this machine."""
@@ -105,9 +108,22 @@ class Settings(BaseSettings):
         return self.database_url or f"sqlite:///{self.data_dir / 'odc.sqlite'}"
 
     @property
+    def database_place(self) -> str:
+        """Return where the records are, without a password; empty if they are in ``data_dir``."""
+        if not self.database_url:
+            return ""
+        found = urlsplit(self.database_url)
+        return f"{found.scheme.partition('+')[0]}://{found.hostname or ''}{found.path}"
+
+    @property
     def compute_memory_bytes(self) -> int:
-        """Return what one compute process may take; 0 where nobody knows what there is."""
-        return self.compute_memory_mb * 2**20 or machine_bytes() // self.compute_processes
+        """Return what one compute process may take; 0 where nobody knows what there is.
+
+        What it may not take keeps the server alive: a container that runs out of memory is killed as a whole.
+        """
+        there_is = machine_bytes()
+        left = there_is - min(there_is // 8, _MOST_FOR_SERVER_BYTES)
+        return self.compute_memory_mb * 2**20 or left // self.compute_processes
 
     @property
     def bytes_counted_by(self) -> Counter:
@@ -130,3 +146,16 @@ class Settings(BaseSettings):
         if self.blob_url.startswith(_DIRECTORY):
             return Path(unquote(self.blob_url.removeprefix(_DIRECTORY)))
         return self.data_dir / "blobs"
+
+
+def variable(setting: str) -> str:
+    """Return the environment variable of a setting."""
+    return _PREFIX + setting.upper()
+
+
+def unknown_variables(environment: Iterable[str]) -> list[str]:
+    """Return the variables that look like settings and are none, which nothing would read."""
+    known = {variable(name) for name in Settings.model_fields}
+    return sorted(
+        name for name in environment if name.upper().startswith(_PREFIX) and name.upper() not in known
+    )

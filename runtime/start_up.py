@@ -134,4 +134,7 @@ def _disk_that_failed(error: Exception) -> OdcError | None:
     """Return what to tell of a disk of this machine, if one is to blame."""
     if not isinstance(error, OSError):
         return None
-    return storage_error(error, f"the disk of {error.filename}" if error.filename else "the disk")
+    found = storage_error(error, f"the disk of {error.filename}" if error.filename else "the disk")
+    if found is not None and isinstance(error, PermissionError):
+        found.hint = "let the user who runs this command read and write there, or name another place"
+    return found

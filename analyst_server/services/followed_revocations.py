@@ -1,4 +1,4 @@
-"""The revocation list that another process of the analyst has taken is used here too, soon after."""
+"""What changes while the server runs and no request tells it: revocations of other processes, and time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from analyst_server.services import certificates
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.certificate_end import CertificateEnd
 from protocol.errors import OdcError
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,10 @@ class FollowedRevocations:
         self._thread.join()
 
     def _run(self) -> None:
+        certificate_end = CertificateEnd(self._analyst)
+        certificate_end.look()
         while not self._stop.wait(self._every_s):
+            certificate_end.look()
             try:
                 certificates.load_revocations(self._analyst)
             except OdcError as error:

@@ -57,7 +57,8 @@ from protocol.errors import InputError, StorageError, UnreadableFileError
 from protocol.states import State
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_NEWEST = max(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
+_KNOWN = {path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")}
+_NEWEST = max(_KNOWN)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -317,8 +318,8 @@ class Records:
     def migrate(self, revision: str = "head") -> None:
         """Bring the tables to this version. If they are, this locks nothing.
 
-        Raises `UnreadableFileError` for a file of SQLite that is no database, or none any more, and
-        `StorageError` if the database cannot work now.
+        Raises `UnreadableFileError` for a file of SQLite that is no database, or none any more,
+        `StorageError` if the database cannot work now, and `InputError` for tables of a later version.
         """
         try:
             with self._saying_if_damaged(), storage_errors():
@@ -332,8 +333,11 @@ class Records:
 
     def _migrate(self, revision: str) -> None:
         with self._reading.connect() as connection:
-            if _revision(connection) == _NEWEST:
-                return
+            found = _revision(connection)
+        if found == _NEWEST:
+            return
+        if found is not None and found not in _KNOWN:
+            raise _newer()
         from alembic import command  # rarely needed, and as slow to load as SQLAlchemy
         from alembic.config import Config
 
@@ -415,6 +419,17 @@ def _parsed(url: str) -> URL:
         error.hint = "sqlite:///PATH, or postgresql+psycopg://USER@HOST/NAME with the password in PGPASSFILE"
         raise error
     return found
+
+
+def _newer() -> InputError:
+    error = InputError(
+        "these records were written by a later version of the analyst, which changed their tables"
+    )
+    error.hint = (
+        "install that version again, or restore the backup that was made before the upgrade:"
+        " docs/operations.md, backup and restore"
+    )
+    return error
 
 
 def _revision(connection: Connection) -> str | None:

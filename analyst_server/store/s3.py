@@ -27,6 +27,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
+from urllib.request import getproxies_environment, proxy_bypass
 
 from analyst_server.store.blobs import RETRY_AFTER_S, Blobs, too_short
 from analyst_server.store.s3_index import Growing, Index
@@ -107,6 +108,17 @@ class S3Blobs(Blobs):
     def ports(self) -> tuple[int, ...]:
         endpoint = urlsplit(self._access().get("AWS_ENDPOINT_URL", "https://"))
         return (endpoint.port or (80 if endpoint.scheme == "http" else 443),)
+
+    def require_direct(self) -> None:
+        """Raise `InputError` if the environment names a proxy, which a process that computes cannot reach."""
+        endpoint = urlsplit(self._access().get("AWS_ENDPOINT_URL", "https://s3.amazonaws.com"))
+        host = endpoint.hostname or ""
+        if endpoint.scheme in getproxies_environment() and not proxy_bypass(host):
+            error = InputError(
+                f"the S3 server {host} would be reached through a proxy, and rounds could not read it"
+            )
+            error.hint = f"add {host} to NO_PROXY, and let this machine connect to it"
+            raise error
 
     @staticmethod
     def _access() -> dict[str, str]:

@@ -100,7 +100,7 @@ def test_a_round_is_played_with_an_analyst_that_was_installed_by_the_page(
     lead.odc("consortium", "create", "On a machine", "--analyst", url, "--party", "lead", *secret)
     machine.put(lead.home / "analyst.invitation.json")
 
-    operator, join, install, start, create = typed("odc_analyst() {").splitlines()
+    operator, join, install, start, create = typed("odc_analyst() (").splitlines()
     machine.run(f"{operator}\n{join}")
     request = machine.get("/var/lib/odc-analyst/analyst-request.odc", tmp_path / "analyst-request.odc")
     lead.odc("consortium", "approve", "--request", str(request), "--yes", *secret)

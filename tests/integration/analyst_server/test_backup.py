@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from analyst_server.backup import LIST_FILE, back_up, restore
+from analyst_server.installation import note_stores
 from analyst_server.services import end
 from analyst_server.settings import Settings
 from analyst_server.store import DirectoryBlobs, Records
@@ -114,6 +115,33 @@ def test_what_is_no_list_is_refused(made: Path, tmp_path: Path, text: str) -> No
     (made / LIST_FILE).write_text(text)
     with pytest.raises(UnreadableFileError, match=r"no list|lacks"):
         restore(elsewhere(tmp_path), made)
+
+
+def test_a_log_of_other_records_is_not_read_into_those_of_the_backup(made: Path, tmp_path: Path) -> None:
+    leftover = elsewhere(tmp_path).data_dir / "odc.sqlite-wal"
+    leftover.parent.mkdir()
+    leftover.write_bytes(b"of records that were here before")
+    restore(elsewhere(tmp_path), made)
+    assert not leftover.exists() or leftover.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [("postgresql+psycopg://odc:hunter2@db.example/odc", "postgresql://db.example/odc"), ("", "")],
+)
+def test_a_command_without_the_servers_settings_makes_no_backup_of_other_records(
+    settings: Settings, tmp_path: Path, url: str, place: str
+) -> None:
+    served = settings.model_copy(update={"database_url": url})
+    note_stores(served)
+    if not place:
+        back_up(settings, tmp_path / "safe", now=NOW)
+        return
+    with pytest.raises(InputError, match=f"records are in {place}, and ODC_ANALYST_DATABASE_URL") as caught:
+        back_up(settings, tmp_path / "safe", now=NOW)
+    assert "hunter2" not in str(caught.value) + (settings.data_dir / "stores.json").read_text()
+    note_stores(settings)  # the server was started with its records in the data directory again
+    back_up(settings, tmp_path / "safe", now=NOW)
 
 
 def test_a_restore_that_was_cut_off_begins_again(

@@ -234,7 +234,7 @@ def test_a_setting_that_cannot_be_is_an_input_error(
     with pytest.raises(SystemExit) as caught:
         __main__.main()
     assert caught.value.code == 3
-    assert capsys.readouterr().err.startswith("odc-analyst: error: settings: port")
+    assert capsys.readouterr().err.startswith("odc-analyst: error: settings: ODC_ANALYST_PORT")
 
 
 def test_a_server_may_be_started_before_its_certificate_is_installed(

@@ -98,12 +98,61 @@ def test_metrics_are_behind_a_token() -> None:
         ({**IDENTITY, "replicas": "2"}, "replicas is above 1"),
         ({**IDENTITY, "metrics.enabled": "true"}, "metrics.existingSecret"),
         ({**METRICS, "metrics.serviceMonitor.serverName": ""}, "serverName is not set"),
+        ({**METRICS, "metrics.enabled": "false"}, "without metrics.enabled"),
+        ({**METRICS, "networkPolicy.metricsFrom": "null"}, "lets everybody ask"),
+        ({**IDENTITY, "blobs.url": "file:///srv/blobs"}, "nothing is mounted"),
+        ({**IDENTITY, "settings.ODC_ANALYST_PORT": "443"}, "use the value service.port"),
     ],
 )
 def test_values_that_cannot_work_are_refused_with_what_is_missing(values: dict[str, str], says: str) -> None:
     done = helm(values)
     assert done.returncode != 0
     assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    "outside", [{"database.existingSecret": "db"}, {"networkPolicy.egress[0].ports[0].port": "443"}]
+)
+def test_whatever_is_outside_may_be_reached(outside: dict[str, str]) -> None:
+    text = rendered({**IDENTITY, **outside})
+    assert "egress: []" not in text
+    assert "port: 53" in text
+
+
+def test_numbers_of_a_file_of_values_stay_whole(tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(
+        "identity: {existingSecret: i}\n"
+        "settings: {ODC_ANALYST_MAX_UPLINK_BYTES: 68719476736,"
+        " ODC_ANALYST_POLL_S: 0.5, ODC_ANALYST_HOLD_RELEASE: true}\n"
+    )
+    done = subprocess.run(
+        [tool("helm"), "template", "demo", str(CHART), "--values", str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = dict(re.findall(r'name: ODC_ANALYST_(\w+), value: "([^"]*)"', done.stdout))
+    assert found["MAX_UPLINK_BYTES"] == "68719476736"
+    assert (found["POLL_S"], found["HOLD_RELEASE"]) == ("0.5", "true")
+
+
+def test_files_of_the_operator_are_mounted_for_the_server_and_the_job() -> None:
+    volume = {"extraVolumes[0].name": "ca", "extraVolumes[0].configMap.name": "authorities"}
+    mount = {"extraVolumeMounts[0].name": "ca", "extraVolumeMounts[0].mountPath": "/etc/ssl/certs"}
+    text = rendered({**IDENTITY, **volume, **mount})
+    assert text.count("mountPath: /etc/ssl/certs") == text.count("name: authorities") == 2
+
+
+def test_the_port_of_the_service_is_not_that_of_the_container() -> None:
+    text = rendered({**IDENTITY, "service.port": "443"})
+    assert "containerPort: 8443" in text
+    assert "{name: https, port: 443, targetPort: https}" in text
+
+
+def test_the_job_that_compares_is_in_the_policy_and_the_alerts_find_their_job() -> None:
+    assert "odc-analyst-verify" in rendered(IDENTITY).partition("kind: NetworkPolicy")[2].partition("---")[0]
+    assert "jobLabel: app.kubernetes.io/name" in rendered(METRICS)
 
 
 def test_every_setting_that_the_chart_names_is_one() -> None:

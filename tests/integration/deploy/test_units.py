@@ -46,6 +46,10 @@ def test_the_analyst_may_listen_where_its_settings_say() -> None:
     assert str(Settings().port) in allowed
 
 
+def test_a_compute_process_that_the_kernel_kills_ends_no_server() -> None:
+    assert "OOMPolicy=continue" in (UNITS / "odc-analyst.service").read_text().splitlines()
+
+
 def test_requests_may_end_before_the_server_is_killed() -> None:
     given = re.search(r"(?m)^TimeoutStopSec=(\d+)$", (UNITS / "odc-analyst.service").read_text())
     assert given is not None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from analyst_server.settings import Settings
+from analyst_server.settings import Settings, unknown_variables
 
 
 def test_everything_lies_in_the_data_directory_unless_told_otherwise(tmp_path: Path) -> None:
@@ -40,6 +40,29 @@ def test_a_password_of_the_database_is_not_shown() -> None:
 def test_the_environment_sets_every_knob(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(f"ODC_ANALYST_{name}", value)
     assert getattr(Settings(), name.lower()) != Settings.model_fields[name.lower()].default
+
+
+def test_a_variable_that_nothing_reads_is_named() -> None:
+    given = ["ODC_ANALYST_PORT", "odc_analyst_lease_s", "ODC_ANALYST_HOLD_RELEASES", "ODC_HOME", "PATH"]
+    assert unknown_variables(given) == ["ODC_ANALYST_HOLD_RELEASES"]
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("", ""),
+        ("sqlite:////srv/odc.sqlite", "sqlite:////srv/odc.sqlite"),
+        ("postgresql+psycopg://u:p@db:5432/odc?password=p", "postgresql://db/odc"),
+    ],
+)
+def test_where_the_records_are_is_said_without_a_password(url: str, place: str) -> None:
+    assert Settings(database_url=url).database_place == place
+
+
+def test_the_server_keeps_a_part_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there_is, left in ((2**32, 2**32 - 2**29), (2**30, 7 * 2**27), (0, 0)):
+        monkeypatch.setattr("analyst_server.settings.machine_bytes", lambda found=there_is: found)
+        assert Settings().compute_memory_bytes == left
 
 
 def test_compute_processes_share_the_memory_of_the_machine_unless_told_otherwise() -> None:

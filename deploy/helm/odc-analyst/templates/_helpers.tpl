@@ -19,12 +19,31 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and .Values.database.existingSecret .Values.blobs.url }}yes{{ end }}
 {{- end }}
 
+{{- /* A setting as the process reads it: Helm reads a whole number of a file as 6.8719476736e+10. */ -}}
+{{- define "odc.word" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) }}{{ printf "%.0f" . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
+
 {{- define "odc.check" -}}
 {{- if not .Values.identity.existingSecret }}
 {{- fail "identity.existingSecret is not set: make a Secret of key.pem, certificate.pem and root.pem, as docs/deploy-kubernetes.md says" }}
 {{- end }}
 {{- if and (gt (int .Values.replicas) 1) (not (include "odc.outside" .)) }}
 {{- fail "replicas is above 1: then database.existingSecret and blobs.url have to be set, for no volume can serve two" }}
+{{- end }}
+{{- if and (hasPrefix "file://" .Values.blobs.url) (not .Values.extraVolumeMounts) }}
+{{- fail "blobs.url is a directory that nothing is mounted at: name its volume in extraVolumes and extraVolumeMounts" }}
+{{- end }}
+{{- if and .Values.metrics.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.metricsFrom) }}
+{{- fail "networkPolicy.metricsFrom is empty, and a policy of nobody lets everybody ask: name who may" }}
+{{- end }}
+{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.enabled) }}
+{{- fail "metrics.serviceMonitor.enabled is set without metrics.enabled: there would be nothing to ask" }}
+{{- end }}
+{{- range $name, $value := dict "DATA_DIR" "persistence" "PORT" "service.port" "DATABASE_URL" "database.existingSecret" "BLOB_URL" "blobs.url" "METRICS_PORT" "metrics.port" "METRICS_HOST" "metrics.enabled" "METRICS_TOKEN_FILE" "metrics.existingSecret" }}
+{{- if hasKey $.Values.settings (print "ODC_ANALYST_" $name) }}
+{{- fail (printf "settings.ODC_ANALYST_%s is set by the chart: use the value %s" $name $value) }}
+{{- end }}
 {{- end }}
 {{- if and .Values.metrics.enabled (not .Values.metrics.existingSecret) }}
 {{- fail "metrics.enabled is set without metrics.existingSecret: whoever asks for metrics has to show its token" }}
@@ -36,7 +55,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "odc.environment" -}}
 - {name: ODC_ANALYST_DATA_DIR, value: /var/lib/odc}
-- {name: ODC_ANALYST_PORT, value: {{ .Values.service.port | quote }}}
+- {name: ODC_ANALYST_PORT, value: "8443"}
 {{- if .Values.database.existingSecret }}
 - name: ODC_ANALYST_DATABASE_URL
   valueFrom: {secretKeyRef: {name: {{ .Values.database.existingSecret }}, key: url}}
@@ -50,7 +69,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 - {name: ODC_ANALYST_METRICS_TOKEN_FILE, value: /run/secrets/odc-metrics/token}
 {{- end }}
 {{- range $name, $value := .Values.settings }}
-- {name: {{ $name }}, value: {{ $value | quote }}}
+- {name: {{ $name }}, value: {{ include "odc.word" $value | quote }}}
 {{- end }}
 {{- end }}
 
@@ -73,6 +92,9 @@ volumeMounts:
   - {name: tmp, mountPath: /tmp}
   {{- if .Values.metrics.enabled }}
   - {name: metrics-token, mountPath: /run/secrets/odc-metrics, readOnly: true}
+  {{- end }}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}
 
@@ -109,5 +131,8 @@ volumes:
   {{- if .Values.metrics.enabled }}
   - name: metrics-token
     secret: {secretName: {{ .Values.metrics.existingSecret }}, defaultMode: 0440}
+  {{- end }}
+  {{- with .Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}

@@ -19,6 +19,7 @@ from analyst_server.store import records as records_module
 from analyst_server.store.tables import Base
 from protocol.codec import encode
 from protocol.envelope import Signed
+from protocol.errors import InputError
 from protocol.ledger import LedgerEntry, check_chain
 from protocol.states import Event
 from tests.harness.rows import collaboration, connection_of, get, put, uplink
@@ -39,6 +40,18 @@ def test_tables_of_this_version_are_known_without_a_migration(
     put(records, collaboration())
     records.migrate()
     assert get(records) is not None
+
+
+def test_tables_of_a_later_version_are_refused_with_the_way_back(tmp_path: Path) -> None:
+    records = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
+    records.migrate()
+    with closing(sqlite3.connect(tmp_path / "odc.sqlite")) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+        database.commit()
+    with pytest.raises(InputError, match="a later version") as caught:
+        records.migrate()
+    assert "restore the backup" in caught.value.hint
+    records.dispose()
 
 
 def test_a_migration_is_named_by_its_revision() -> None:
