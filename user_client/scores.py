@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -69,6 +70,22 @@ def concordance(scores: Numbers, numbers: Numbers) -> float | None:
         return None
     difference = (scores[:, None] - scores)[above]
     return float((np.sum(difference > 0) + np.sum(difference == 0) / 2) / pairs)
+
+
+def c_index(times: NDArray[Any], scores: Numbers) -> float | None:
+    """Return Harrell's concordance index of scores, the larger the later the event; ties are counted half.
+
+    None if no row is known to have outlived one with the event. Of more than `MOST_PAIRED` events rows are
+    left out, evenly spaced.
+
+    Parameters
+    ----------
+    times : (n,) ndarray
+        Negative without the event.
+    """
+    step = max(1, math.ceil(np.count_nonzero(times > 0) / MOST_PAIRED))
+    times, scores = times[::step], scores[::step]
+    return _c_index(times, scores[:, None])[0] if can_be_scored(times, "survival") else None
 
 
 def can_be_scored(labels: NDArray[Any], task: str) -> bool:

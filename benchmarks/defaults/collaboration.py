@@ -35,7 +35,7 @@ from user_client.privacy.noise import add_dither
 from user_client.sdk.privacy import draw_basis, score_targets
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import ByteSource, expand_anchor, haar
-from user_client.secret.signal import own_score
+from user_client.secret.signal import score_of
 from user_client.tables import encode_labels, encode_rows
 
 Predict = Callable[[int, Matrix], NDArray[Any]]
@@ -154,7 +154,7 @@ def drafted_round(parties: Sequence[Encoded], drafted: Mapping[str, Any], schema
     bases = []
     for party in parties:
         score, (_, axes) = (
-            own_score(party.rows, score_targets(party.labels, label.task)),
+            score_of(party.rows, score_targets(party.labels, label.task)),
             principal_axes(party.rows),
         )
         bases.append(draw_basis(party.rows, score, drafted["latent_dim"], streams.read, axes=axes))

@@ -22,7 +22,7 @@ from user_client.sdk.lower_dimensions import Kept, kept_by_fewer
 from user_client.sdk.privacy import banded_by, bits_of, measured, score_targets
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
-from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, own_score, targets_of
+from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, score_of
 from user_client.tables import draft_schema, encode_labels, encode_rows, table_from, with_labels
 from user_client.tables.dictionary import Dictionary, draft_from_dictionary, explain_columns
 from user_client.tables.draft_column import Encoding
@@ -186,7 +186,7 @@ def _measured(rows: pa.Table, schema: Schema, wanted: int | None, rep_dtype: str
     labelled = with_labels(rows, schema)
     encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
     task = schema.label_column.task
-    score = own_score(encoded, score_targets(labels, task), are_bits=task == "multilabel")
+    score = score_of(encoded, score_targets(labels, task))
     singular_values, axes = principal_axes(encoded)
     fewest = _fewest_dimensions(score, axes, singular_values)
     latent_dim = wanted or fewest
@@ -305,8 +305,7 @@ def _fewest_dimensions(score: OwnScore | None, axes: Matrix64, singular_values: 
 
 
 def _remarks_on_bands(schema: Schema, encoded: Matrix64, labels: NDArray[Any]) -> Iterator[str]:
-    task = schema.label_column.task
-    targets = targets_of(score_targets(labels, task), are_bits=task == "multilabel")
+    targets = score_targets(labels, schema.label_column.task)
     if targets is None:
         return
     some = measured(encoded)

@@ -28,9 +28,8 @@ from user_client.rows import Rows, sample_of
 from user_client.sdk.row_order import shuffled
 from user_client.secret.bands import Told, told_by
 from user_client.secret.basis import axes_of, draw_secret_basis, perturbed, principal_axes
-from user_client.secret.cox import residuals
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian
-from user_client.secret.signal import Moments, OwnScore, Signal, own_score, score_from, targets_of
+from user_client.secret.signal import Moments, OwnScore, Signal, Targets, score_from, score_of, targets_of
 from user_client.tables import encode_labels, encode_rows, strata, table_from
 
 KEPT_BY_BASIS = 0.95
@@ -243,9 +242,9 @@ def banded_by(schema: Schema, rows: Matrix64, targets: Matrix64) -> dict[str, To
     return found
 
 
-def score_targets(labels: Labels, task: Task) -> NDArray[Any]:
-    """Return what a party's own score is to tell: the labels, or the residuals of survival."""
-    return residuals(labels) if task == "survival" else labels
+def score_targets(labels: Labels, task: Task) -> Targets | None:
+    """Return what a party's own score is to tell of its labels, if they can tell anything."""
+    return targets_of(labels, are_bits=task == "multilabel", are_times=task == "survival")
 
 
 @dataclass(frozen=True)
@@ -346,11 +345,10 @@ def measured(rows: Rows | Matrix64) -> NDArray[np.int64]:
 def axes_and_score(rows: Rows, labels: Labels, task: Task) -> tuple[Matrix64, Matrix64, OwnScore | None]:
     """Return the singular values and axes of all rows, and their own score, measured on some of them."""
     count, features = rows.shape
-    told = score_targets(labels, task)
+    targets = score_targets(labels, task)
     if count < features:  # few enough for memory, which has to hold all axes, (m, m)
         few = np.asarray(rows)
-        return *principal_axes(few), own_score(few, told, are_bits=task == "multilabel")
-    targets = targets_of(told, are_bits=task == "multilabel")
+        return *principal_axes(few), score_of(few, targets)
     moments = Moments.of(rows, targets)
     singular_values, axes = axes_of(moments.gram)
     if targets is None:

@@ -43,7 +43,7 @@ from user_client.sdk.privacy import (
 )
 from user_client.sdk.session import Session, require_role
 from user_client.secret.bands import Told
-from user_client.secret.signal import Signal, targets_of
+from user_client.secret.signal import Signal
 from user_client.tables import ColumnProfile, Misfit, encode_table, find_misfits, profile
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ def check_table(
     some = table.rows.take(numbers)
     bits = bits_of(schema, some, some @ axes, number_type=terms.rep_dtype, dither=terms.dither)
     signal = score.along(axes) if score else None
-    targets = targets_of(score_targets(table.labels, terms.task), are_bits=terms.task == "multilabel")
+    targets = score_targets(table.labels, terms.task)
     return CheckedTable(
         len(table.rows),
         schema.width,
