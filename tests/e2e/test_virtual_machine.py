@@ -90,7 +90,7 @@ def typed(first_word: str) -> str:
 def test_a_round_is_played_with_an_analyst_that_was_installed_by_the_page(
     machine: Machine, tmp_path: Path
 ) -> None:
-    machine.run(typed("python3 -m venv /opt/odc"))
+    machine.run(typed("umask 022"))
 
     lead, other = Institution("lead", tmp_path / "lead"), Institution("b", tmp_path / "b")
     passphrase = tmp_path / "passphrase"
