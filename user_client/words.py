@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +25,13 @@ from user_client.sdk import (
 from user_client.sdk.lower_dimensions import Kept
 from user_client.sdk.session import SHORT_ID
 from user_client.tables import ColumnProfile, Misfit, strangeness
+
+OURS_ALONE: Final = (
+    "every institution gets the total (cohort): of what no other institution has, be it a level, a class, the"
+    " 1 of a column of 0 and 1 or an empty field, it is our own sums of these rows, as they are: every member"
+    " would read how many they are, and the mean of every column over them; ask the others what they have"
+)
+"""What an institution cannot know from its own table."""
 
 
 def on_screen(terms: Terms) -> str:
@@ -88,6 +96,8 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
             "the total of a class that no other institution has is our own sums of it, as they are: every"
             " member would read them, and the analyst with one"
         )
+    if found.rows and terms.sums is not None and terms.sums.cohort:
+        warnings += _laid_open_in_words(found.profile, terms.sums.min_rows)
     if found.rows and terms.sums is None:  # of sums nothing is projected away
         least, signal = terms.least_signal, found.signal
         is_lost = least is not None and signal is not None and signal.kept < least
@@ -95,6 +105,21 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
     if found.information:
         rest.append(information_in_words(found.information))
     return warnings, rest
+
+
+def _laid_open_in_words(profile: Sequence[ColumnProfile], min_rows: int) -> list[str]:
+    """Return what the total tells of our own rows where every institution gets it, and of which few rows."""
+    return [
+        OURS_ALONE,
+        *(
+            f"column '{column.name}': of our rows, {count:,} {'has' if count == 1 else 'have'} the level"
+            f" {level}, fewer than the {min_rows} of min_rows: if no other institution has it, every member"
+            " reads the sums of so few"
+            for column in profile
+            for level, count in column.level_rows.items()
+            if 0 < count < min_rows
+        ),
+    ]
 
 
 def _coded_in_words(profile: Sequence[ColumnProfile]) -> list[str]:
@@ -279,6 +304,8 @@ def _sums_in_words(prepared: Prepared, refused: Sequence[str]) -> str:
             f" {prepared.sums_noise.deviation:.3g} for rows of length 1; {prepared.sums_noise.clipped_rows}"
             f" of {prepared.rows} rows were longer than the terms' clip, and were scaled down to it"
         )
+    if prepared.rows and prepared.members_get_total:
+        lines.append(f"warning: {OURS_ALONE}")
     if kept_here:
         lines.append(f"{kept_here} of {prepared.table_rows} rows are kept back, for `odc evaluate`")
     lines += _alone(prepared) + _sent_before(prepared)

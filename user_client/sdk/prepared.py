@@ -97,6 +97,8 @@ class Prepared:
     uplink: Literal["rows", "sums"] = "rows"
     """What leaves. Of sums, nothing is measured on the rows, because none leaves."""
     sums_noise: NoiseOfSums | None = None
+    members_get_total: bool = False
+    """Whether every institution gets the total of the sums (``cohort``), and reads it."""
     isolated: Isolated | None = None
     """The column that carries the variance of the rows, which the analyst can read off; None if none does."""
 

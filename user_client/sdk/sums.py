@@ -229,4 +229,5 @@ def _summary(
         options=options,
         source=source,
         uplink="sums",
+        members_get_total=terms.sums is not None and terms.sums.cohort,
     )

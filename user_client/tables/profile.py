@@ -20,6 +20,7 @@ from protocol.table_schema import (
     ColumnOfLevels,
     LevelsColumn,
     NumericColumn,
+    OrdinalColumn,
     RanksColumn,
     Schema,
 )
@@ -72,6 +73,8 @@ class ColumnProfile:
     """What the terms need to say for them to count as empty fields."""
     filled: int = 0
     """Fields that are not empty."""
+    level_rows: dict[str, int] = field(default_factory=dict)
+    """Rows of each level that is a feature of its own; as the codes, in no JSON."""
     _ends: Ends | None = field(default=None, repr=False)
     _seen: pa.StringArray = field(default_factory=lambda: pa.array([], pa.string()), repr=False)
     """These values; none once there are `MOST_DISTINCT`. Strings of Python would take ten times as much."""
@@ -107,6 +110,12 @@ class ColumnProfile:
         other = column.other if isinstance(column, LevelsColumn) else None
         chosen, empty = read_levels(values, column.name, column.levels, missing, other)
         self._fill(empty)
+        if not isinstance(column, OrdinalColumn) or len(column.levels) == 2:  # a place in between is no level
+            counts = np.bincount(chosen[~empty], minlength=len(column.levels)).tolist()
+            self.level_rows = {
+                level: self.level_rows.get(level, 0) + count
+                for level, count in zip(column.levels, counts, strict=True)
+            }
         if other is not None:
             named = np.asarray(pc.fill_null(pc.equal(as_text(values), other), False))
             self.other += int(((chosen == column.levels.index(other)) & ~empty & ~named).sum())

@@ -17,12 +17,14 @@ from protocol.envelope import decode_stored
 from protocol.errors import InputError, MalformedMessageError, ShapeMismatchError
 from protocol.messages import DownlinkManifest
 from protocol.sums import TOTAL
-from tests.harness.in_process import COLUMNS, downlink_bytes, replay
+from tests.harness.in_process import COLUMNS, csv, downlink_bytes, replay
 from tests.harness.sums import COHORT, NUMBERS, RANDOM, SUMS, ThreeOfThem, stays
 from user_client.custody.round_directory import TOTAL_FILE
 from user_client.errors import NotPreparedError
 from user_client.sdk import Coefficients
+from user_client.sdk.terms import check_table
 from user_client.tables import encode_rows, table_from
+from user_client.words import OURS_ALONE, risk_in_words, summary_in_words
 
 
 @pytest.fixture
@@ -261,3 +263,29 @@ def test_a_total_over_fewer_rows_than_the_terms_allow_is_refused(consortium: Thr
     ours.directory.write_secret(TOTAL_FILE, nothing.tobytes())
     with pytest.raises(MalformedMessageError, match="fewer or more rows"):
         ours.cohort()
+
+
+def test_who_checks_or_prepares_a_table_reads_what_a_level_of_its_own_lays_open(
+    consortium: ThreeOfThem,
+) -> None:
+    consortium.until_anchored(**COHORT)
+    ours = stays(1)
+    ours["ward"] = ["nowhere" if place < 3 else ward for place, ward in enumerate(ours["ward"])]
+    terms = consortium.hospital_round.terms
+    warnings, _ = risk_in_words(terms, check_table(terms, pa.table(ours)))
+    assert OURS_ALONE in warnings
+    few = [one for one in warnings if "fewer than the 5 of min_rows" in one]
+    assert len(few) == 1
+    assert few[0].startswith("column 'ward': of our rows, 3 have the level nowhere")
+    prepared = consortium.hospital_round.prepare(csv(consortium.directory / "ours.csv", ours))
+    assert f"warning: {OURS_ALONE}" in summary_in_words(prepared).splitlines()
+
+
+def test_where_nobody_gets_the_total_no_level_is_warned_of(consortium: ThreeOfThem) -> None:
+    sums = {**COHORT["sums"], "cohort": False}
+    consortium.until_anchored(**{**COHORT, "sums": sums})
+    terms = consortium.hospital_round.terms
+    warnings, _ = risk_in_words(terms, check_table(terms, pa.table(stays(1))))
+    assert OURS_ALONE not in warnings
+    prepared = consortium.hospital_round.prepare(csv(consortium.directory / "ours.csv", stays(1)))
+    assert OURS_ALONE not in summary_in_words(prepared)
