@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from analyst_server.services.analyst import (
@@ -14,6 +15,7 @@ from analyst_server.services.analyst import (
     require_lead,
     stored_terms,
 )
+from analyst_server.store import Unit
 from protocol.anchor_matrix import sealed_matrix_bytes
 from protocol.arrays import chunks_of
 from protocol.errors import (
@@ -48,14 +50,19 @@ class MatrixUpload:
             self._blobs.discard(self._key)
 
     def write(self, piece: bytes) -> None:
-        """Take the next piece; raises `LimitExceededError` once there are too many bytes."""
+        """Take the next piece.
+
+        Raises `LimitExceededError` once there are too many bytes, and `OutOfOrderError` once the
+        collaboration has ended.
+        """
         offset = self._received
         self._received += len(piece)
         if self._received > self._length:
             raise LimitExceededError("anchor matrix in bytes", self._length, self._received)
         self._digest.update(piece)
         if not self._is_published:
-            self._blobs.append(self._key, offset, piece)
+            with self._telling_an_end():
+                self._blobs.append(self._key, offset, piece)
 
     def finish(self) -> None:
         """Keep the matrix, or acknowledge the same one again once members may have fetched it.
@@ -72,14 +79,28 @@ class MatrixUpload:
         if self._received != self._length:
             raise TruncatedError("anchor matrix", self._length, self._received)
         if not self._is_published:
-            self._blobs.sync(self._key)
+            with self._telling_an_end():
+                self._blobs.sync(self._key)
             with self._analyst.records.begin(write=True) as unit:  # nobody publishes another meanwhile
-                state = find(unit, self._collaboration_id).now_in
-                if state is not State.ENROLLING:
-                    raise OutOfOrderError(state, _PUBLISH)
+                self._require_enrolling(unit)
                 self._blobs.commit(self._key)
         elif hashlib.sha256(self._blobs.read(self._key)).digest() != self._digest.digest():
             raise AlreadyExistsError("the anchor of this collaboration is already published")
+
+    def _require_enrolling(self, unit: Unit) -> None:
+        state = find(unit, self._collaboration_id).now_in
+        if state is not State.ENROLLING:
+            raise OutOfOrderError(state, _PUBLISH)
+
+    @contextmanager
+    def _telling_an_end(self) -> Iterator[None]:
+        """Say that the collaboration has ended, if that is why what has come is no longer there."""
+        try:
+            yield
+        except FileNotFoundError:
+            with self._analyst.records.begin() as unit:
+                self._require_enrolling(unit)
+            raise
 
 
 def begin(analyst: Analyst, sender: Identity, collaboration_id: str) -> MatrixUpload:

@@ -13,6 +13,7 @@ from protocol.errors import DiskFullError, StorageError
 from protocol.messages import UplinkManifest
 from protocol.operations import BEGIN_UPLINK
 from tests.harness.consortium import Consortium, consortium, rows
+from user_client.sdk import Session
 
 IN_A_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-ec")
 LARGE = {"features": 20, "latent_dim": 20, "anchor": {"kind": "haar", "rows": 20}}
@@ -94,10 +95,13 @@ def test_an_uplink_that_finds_no_space_is_refused_before_it_begins(made: Consort
     blobs.mkdir(exist_ok=True)
     made.sessions["hospital-b"].round(found).prepare(rows(3, 1000, features=20))
     serve_on(made, f"mount -t tmpfs -o size=3m none '{blobs}'")
-    with pytest.raises(CommandError) as caught:
-        made.institution("hospital-b").odc("contribute", "--yes", "-c", found)
-    assert caught.value.exit_code == 8
-    assert "this uplink has 0.1 MB, and the analyst's disk has 3.1 MB left" in caught.value.stderr
+    home = made.sessions["hospital-b"].home.path
+    with (
+        Session(home, attempts=1) as once,
+        pytest.raises(DiskFullError) as caught,
+    ):  # it would ask for a minute
+        once.round(found).contribute()
+    assert "this uplink has 0.1 MB, and the analyst's disk has 3.1 MB left" in caught.value.detail
     assert made.state(found) == "anchored"
 
 

@@ -20,6 +20,7 @@ _LOOKED_AT_BYTES: Final = 256
 _COMPRESSED: Final = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18")
 _WORKBOOKS: Final = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
 _OTHER_KINDS: Final = (".xls", ".xlsb", ".ods", ".numbers")
+_CODECS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
 def is_parquet(path: Path) -> bool:
@@ -37,6 +38,11 @@ def is_excel(path: Path) -> bool:
     return path.suffix.lower() in (".xlsx", ".xlsm")
 
 
+def codec_of(path: Path) -> str | None:
+    """Return what compresses a file, by the end of its name; None if nothing does."""
+    return _CODECS.get(path.suffix.lower())
+
+
 def is_csv(path: Path) -> bool:
     """Return whether a file is a CSV file by its name: every one is that is of no other kind."""
     return not (is_parquet(path) or is_arrow(path) or is_excel(path))
@@ -49,7 +55,7 @@ def rows_of_a_part(columns: int) -> int:
 
 def head_of(path: Path, most: int) -> bytes:
     """Return the first bytes of a file, unpacked if it is compressed."""
-    with pa.input_stream(str(path), compression="detect") as file:
+    with pa.input_stream(str(path), compression=codec_of(path)) as file:
         return bytes(file.read(most))
 
 

@@ -18,6 +18,7 @@ from user_client.tables.database import query_parts
 from user_client.tables.dialect import PLAIN, SEPARATORS, AmbiguousNumberError, Dialect, with_points
 from user_client.tables.excel import excel_parts
 from user_client.tables.files import (
+    codec_of,
     head_of,
     is_arrow,
     is_csv,
@@ -42,8 +43,6 @@ _PARTS_BEFORE_RELEASE: Final = 8
 """After so many parts the memory of those that nobody has any more goes back to the system."""
 _TOLD_SEPARATOR: Final = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")
 """The first line of some files that Excel is to open."""
-_CODECS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-"""What compresses a file, by the end of its name."""
 _ARROW_FILE: Final = b"ARROW1"
 _COLUMN_BYTES: Final = 2**16
 """Bytes of each column of a Parquet file that are read at a time."""
@@ -383,7 +382,7 @@ def _opened(path: Path, dialect: Dialect) -> pa.NativeFile:
 
 def _unpacked(packed: pa.NativeFile, path: Path, dialect: Dialect) -> pa.NativeFile:
     """Return the text of a file as UTF-8, which reads from it."""
-    codec = _CODECS.get(path.suffix)
+    codec = codec_of(path)
     file = packed if codec is None else pa.CompressedInputStream(packed, codec)
     if dialect.encoding in (None, "utf-8"):
         return file

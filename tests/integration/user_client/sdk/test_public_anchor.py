@@ -383,6 +383,18 @@ def test_a_lead_cut_off_sends_the_same_again_and_needs_no_table(
     np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize("written", [1, 376])
+def test_a_matrix_whose_round_ends_while_it_comes_is_told_so(consortium: Consortium, written: int) -> None:
+    consortium.until_accepted(**PUBLIC)
+    upload = anchor_matrix.begin(consortium.analyst, identity(LEAD), consortium.id)
+    upload.write(bytes(written))
+    end.cancel(consortium.analyst, consortium.id)
+    with pytest.raises(OutOfOrderError):
+        upload.write(bytes(376 - written))
+        upload.finish()
+    assert list(consortium.analyst.blobs.whole_keys()) == []
+
+
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_matrix_that_comes_too_late_replaces_none(consortium: Consortium, ended: bool) -> None:
     """It was begun before the anchor was published, or before the operator gave the round up."""

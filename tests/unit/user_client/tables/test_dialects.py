@@ -158,11 +158,11 @@ def test_a_quoted_line_end_may_stand_where_two_parts_meet(tmp_path: Path) -> Non
         (b"a;b\n1,5;2.5\n", "decimal commas and with decimal points", "--csv decimal-comma or"),
     ],
 )
-@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "ROWS.CSV.GZ"])
 def test_what_the_beginning_does_not_tell_is_asked_for(
     tmp_path: Path, name: str, data: bytes, why: str, hint: str
 ) -> None:
-    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
     with pytest.raises(UnreadableFileError, match=why) as refused:
         guessed(tmp_path / name)
     assert hint in refused.value.hint
