@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, Self, Unpack, cast
 
 import pyarrow as pa
@@ -312,7 +313,7 @@ def _remarks_on_bands(schema: Schema, encoded: Matrix64, labels: NDArray[Any]) -
     for name, told in banded_by(schema, encoded[some], targets.take(some)).items():
         advice = "write its band into a column of its own in every table, such as low, middle and high"
         if told.numbers <= MAX_DRAFT_LEVELS:
-            advice = f"draft again with --category {name}, by which each number is a level"
+            advice = f"draft again with --category {quote(name)}, by which each number is a level"
         yield f"{name}: {told.in_words()}; {advice}"
 
 

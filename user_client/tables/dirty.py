@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from shlex import quote
 from typing import Final
 
 import numpy as np
@@ -55,7 +56,7 @@ def refuse_nearly_numbers(
     )
     error.hint = (
         "correct these fields; a text that stands for an empty field is named with --missing TEXT, and"
-        f" --category {name} takes all for names of categories"
+        f" --category {quote(name)} takes all for names of categories"
     )
     raise error
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, Final
 
 import pyarrow as pa
@@ -152,7 +153,7 @@ def draft_schema(
     )
     columns: dict[str, DraftedColumn | None] = {}
     for name in names:
-        with readable(name, f"leave it out with --exclude {name}"):
+        with readable(name, f"leave it out with --exclude {quote(name)}"):
             columns[name] = drafting.column(table, name)
     remarks = [
         *drafted.remarks,
@@ -203,7 +204,7 @@ def _why_left_out(name: str, values: pa.ChunkedArray, missing: Sequence[str]) ->
     if is_temporal(values) or dates_in(known) or known == ["0"]:
         return said
     meant = "0" if is_number(known[0]) else "no"
-    return f"{said}; if an empty field means something, draft again with --impute {name}={meant}"
+    return f"{said}; if an empty field means something, draft again with --impute {quote(f'{name}={meant}')}"
 
 
 def _unused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -148,7 +149,7 @@ class ColumnDrafting:
             reading = {"dates": dates[0], **({} if since is None else {"since": since})}
             remarks = [
                 f"{name}: its dates may be {dates[0]} or {other}; the draft takes the first. If they are not,"
-                f" draft again with --date {name}={other}"
+                f" draft again with --date {quote(f'{name}={other}')}"
                 for other in dates[1:]
             ]
             return _Numbers(days, reading, tuple(remarks))
@@ -158,12 +159,13 @@ class ColumnDrafting:
         remarks = []
         if are_dates(levels, "yyyymmdd"):
             remarks.append(
-                f"{name}: its numbers look like dates; if so, draft again with --date {name}=yyyymmdd"
+                f"{name}: its numbers look like dates; if so, draft again with"
+                f" --date {quote(f'{name}=yyyymmdd')}"
             )
         if _are_padded(levels):
             remarks.append(
                 f"{name}: its numbers have leading zeros, as postcodes and other codes have; if they are"
-                f" names of categories, draft again with --other {name}"
+                f" names of categories, draft again with --other {quote(name)}"
             )
         return _Numbers(numbers, {}, tuple(remarks))
 
@@ -243,8 +245,8 @@ class ColumnDrafting:
         found = [] if takes_numbers else dates_in(levels)
         if name in self.durations and not found:
             raise InputError(
-                f"column '{name}' holds no dates that can be read: --date {name}=FORMAT says how they are"
-                f" written, one of {', '.join(DATE_FORMATS)}"
+                f"column '{name}' holds no dates that can be read: --date {quote(f'{name}=FORMAT')} says how"
+                f" they are written, one of {', '.join(DATE_FORMATS)}"
             )
         return found
 
@@ -288,7 +290,7 @@ class ColumnDrafting:
 
     def _categories(self, name: str, values: pa.ChunkedArray, levels: list[str]) -> DraftedColumn:
         if not levels:
-            raise InputError(f"column '{name}' is empty: leave it out with --exclude {name}")
+            raise InputError(f"column '{name}' is empty: leave it out with --exclude {quote(name)}")
         chosen, is_not_known = read_levels(values, name, levels, self.missing)
         counts = np.bincount(chosen[~is_not_known], minlength=len(levels))
         empty = _empty(is_not_known)
@@ -303,7 +305,7 @@ class ColumnDrafting:
         rare = int((counts < FEWEST_ROWS).sum())
         remark = (
             f"{name}: {rare} of its texts stand in fewer than {FEWEST_ROWS} rows each, and every member will"
-            f" read them; --other {name} makes them, and what is in other tables alone, one level"
+            f" read them; --other {quote(name)} makes them, and what is in other tables alone, one level"
         )
         content = {**levels_block(name, levels, counts / counts.sum()), **empty}
         return DraftedColumn(content, remarks=(remark,) if rare >= MANY_RARE else ())
@@ -367,7 +369,7 @@ def _number_in(name: str, value: str, reading: Mapping[str, Any]) -> float:
             error = InputError(
                 f"an empty field of column '{name}' can only count as a date written as {reading['dates']}"
             )
-            error.hint = f"if its dates are written otherwise, say so: --date {name}=FORMAT"
+            error.hint = f"if its dates are written otherwise, say so: --date {quote(f'{name}=FORMAT')}"
         raise error
     return number
 
@@ -419,7 +421,7 @@ def _with_other(
 def _too_many(name: str, texts: int) -> InputError:
     return InputError(
         f"column '{name}' has {texts} distinct texts, and too few of them stand in many rows; leave it out"
-        f" with --exclude {name}"
+        f" with --exclude {quote(name)}"
     )
 
 

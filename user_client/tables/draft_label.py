@@ -16,8 +16,11 @@ from protocol.errors import InputError
 from protocol.labels import Task
 from protocol.limits import MAX_LABELS
 from user_client.tables.fields import Matrix64, as_numbers, as_text, read_levels
-from user_client.tables.figures import MAX_DRAFT_LEVELS, distinct, in_order, rounded, sort_number
+from user_client.tables.figures import MAX_DRAFT_LEVELS, distinct, in_order, is_number, rounded, sort_number
+from user_client.tables.remarks import remarks_on_capitals
 
+MANY_NUMBERS: Final = 6
+"""So many classes, all of them numbers, may be numbers to predict: a scale of grades has up to five."""
 FEWEST_EVENTS: Final = 5
 """Rows with the event that a draft needs."""
 
@@ -81,8 +84,29 @@ def classes_label(
             " If they are numbers to predict, draft with --task number"
         )
     groups = _groups(table, label, classes, missing)
-    remarks = tuple(_lost_classes(label, as_text(table.column(label)), missing))
+    remarks = (
+        *_lost_classes(label, as_text(table.column(label)), missing),
+        *remarks_on_capitals(label, classes, "classes"),
+        *_remarks_on_meaning(label, classes, groups),
+    )
     return DraftedLabel({"name": label, "classes": classes}, {label: groups}, len(classes), remarks)
+
+
+def _remarks_on_meaning(label: str, classes: Sequence[str], groups: Matrix64) -> Iterator[str]:
+    """Yield a remark if the classes may be numbers, or the second of two may not be the one to find."""
+    if len(classes) >= MANY_NUMBERS and all(map(is_number, classes)):
+        yield (
+            f"{label}: its {len(classes)} classes are all numbers; if they are counts or amounts, draft again"
+            " with --task number"
+        )
+    if len(classes) == 2:
+        first, second = (int(np.count_nonzero(groups == number)) for number in range(2))
+        if 0 < first < second:
+            yield (
+                f"{label}: PR-AUC, calibration and coefficients are of the second class, {classes[1]}, which"
+                f" {100 * second / (first + second):.0f} % of the rows have; if {classes[0]} is the one to"
+                " find, exchange the two in `classes` in the file"
+            )
 
 
 def _groups(table: pa.Table, name: str, texts: Sequence[str], missing: Collection[str]) -> Matrix64:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any, Final
 
 import numpy as np
@@ -189,7 +190,7 @@ def _fix_of_levels(
     if isinstance(column, LevelsColumn):
         return (
             "correct the fields, or add them to levels in the terms; a draft with --other"
-            f" {column.name} has a level for all others"
+            f" {quote(column.name)} has a level for all others"
         )
     return "correct the fields, or add them to levels in this column of the terms"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from user_client.scores import roc_auc
+from user_client.scores import FEWEST_OF_A_CLASS, roc_auc
 from user_client.tables.codes import CODES, DATE_CODES, far_codes
 from user_client.tables.draft_column import DraftedColumn
 from user_client.tables.fields import Matrix64, as_text, number_of
@@ -44,6 +45,8 @@ def remarks_on(
         Class numbers of each label, by its name; rows with a NaN are not looked at.
     """
     ordered = None
+    if column.content["kind"] in ("levels", "categorical"):
+        yield from remarks_on_capitals(name, column.content["levels"], "levels")
     if column.numbers is not None:
         known = column.numbers[~np.isnan(column.numbers)]
         if "dates" in column.content:
@@ -58,7 +61,20 @@ def remarks_on(
             which = "the label" if len(labels) == 1 else f"the label {label}"
             yield (
                 f"{name}: predicts {which} alone (ROC-AUC {100 * auc:.1f} %); unless it is known before the"
-                f" outcome, leave it out with --exclude {name}"
+                f" outcome, leave it out with --exclude {quote(name)}"
+            )
+
+
+def remarks_on_capitals(name: str, texts: Sequence[str], what: str) -> Iterator[str]:
+    """Yield one sentence for each text that a column writes with different capitals."""
+    alike: dict[str, list[str]] = {}
+    for text in texts:
+        alike.setdefault(text.casefold(), []).append(text)
+    for same in alike.values():
+        if len(same) > 1:
+            yield (
+                f"{name}: {', '.join(same[:-1])} and {same[-1]} differ in capitals alone, and are {len(same)}"
+                f" {what}; if they mean the same, write them alike in every table"
             )
 
 
@@ -77,12 +93,12 @@ def remarks_on_dates(days: Mapping[str, Matrix64]) -> Iterator[str]:
             for other, begins in days.items()
             if other != name and _never_after(begins, ends)
         }
-        advice = f"leave it out with --exclude {name}, or coarsen it in every table"
+        advice = f"leave it out with --exclude {quote(name)}, or coarsen it in every table"
         if before:
             origin = min(before, key=lambda other: before[other])
             advice = (
                 f"the days since '{origin}', which is never after it, say less: draft again with --duration"
-                f" {name}={origin}"
+                f" {quote(f'{name}={origin}')}"
             )
         yield f"{name}: who knows a date from elsewhere can recognise the row by it; {advice}"
 
@@ -109,11 +125,11 @@ def _remarks_on_numbers(
 ) -> Iterator[str]:
     distinct, counts = np.unique(known, return_counts=True)
     for code in far_codes(distinct, CODES):
-        count = int(counts[distinct == code][0])
+        count, written = int(counts[distinct == code][0]), _written(values, code)
         yield (
             f"{name}: {code:g} stands in {count} rows, apart from all other numbers; if it means that"
-            f" the number is not known, draft again with --missing-in {name}={_written(values, code)},"
-            f" or with --missing {_written(values, code)} if it means so in every column"
+            f" the number is not known, draft again with --missing-in {quote(f'{name}={written}')},"
+            f" or with --missing {quote(written)} if it means so in every column"
         )
         known = known[known != code]
     is_whole = bool(np.all(distinct == np.round(distinct)))
@@ -124,12 +140,12 @@ def _remarks_on_numbers(
     ):
         yield (
             f"{name}: has another whole number in every row; if it numbers the rows or the patients, leave it"
-            f" out with --exclude {name}"
+            f" out with --exclude {quote(name)}"
         )
     if is_whole and 3 <= len(distinct) <= FEW:
         yield (
             f"{name}: has {len(distinct)} different whole numbers; if they are names of categories, draft"
-            f" again with --category {name}"
+            f" again with --category {quote(name)}"
         )
     first, middle, third = np.quantile(known, [0.25, 0.5, 0.75])
     tail = max(np.quantile(known, 0.995) - middle, middle - np.quantile(known, 0.005))
@@ -157,6 +173,11 @@ def _rates(values: pa.ChunkedArray, labels: NDArray[Any]) -> Matrix64:
 
 
 def largest_auc(ordered: Matrix64, labels: NDArray[Any], classes: int) -> float:
-    """Return the largest ROC-AUC of one number per row for a class against the rest, in either direction."""
-    found = [roc_auc(ordered, labels == index) for index in range(classes if classes > 2 else 1)]
+    """Return the largest ROC-AUC of one number per row for a class against the rest, in either direction.
+
+    A class that hardly any row has, or nearly all, is left out: chance puts a few rows before all others.
+    """
+    of_each = [labels == index for index in range(classes if classes > 2 else 1)]
+    enough = [one for one in of_each if FEWEST_OF_A_CLASS <= one.sum() <= len(one) - FEWEST_OF_A_CLASS]
+    found = [roc_auc(ordered, one) for one in enough]
     return max((max(auc, 1 - auc) for auc in found if auc is not None), default=0.5)
