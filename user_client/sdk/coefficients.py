@@ -49,6 +49,12 @@ LEAST_RISK: Final = 3e-5
 """From this probability of the event on, a weight is read off survival in 32 bits to two thousandths."""
 _FAR: Final = 2.0
 _SHORTENINGS: Final = 20
+OF_A_DISCRIMINANT: Final = (
+    "these are the log-odds of a discriminant, not of a logistic regression: it takes the rows of a"
+    " class as normally distributed, so with a rare class, or with columns of few values, they may be too"
+    " large or too small"
+)
+OF_A_PENALTY: Final = "the model has a penalty, which draws coefficients towards zero"
 CAUSES_NOTHING: Final = "a coefficient says what goes with the answer, not what causes it"
 Matrix64 = NDArray[np.float64]
 
@@ -71,13 +77,12 @@ def coefficients(
     weights = weights_of(model, terms, to_model.shape[1])
     changes = list(changes_in(schema))
     contrasts = np.array([row for *_, row in changes]) @ to_model
-    notes = list(_notes(terms, schema.width))
     values = contrasts @ weights * unit_of(schema)
     errors, why_none = np.full(values.shape, np.nan), _why_no_interval_of_sums(terms)
     if terms.sums is None:
         errors, why_none = _errors(terms, schema, model, contrasts, weights, to_model, data, asked_report())
-    if why_none is not None:
-        notes.insert(0, f"no intervals: {why_none}")
+    notes = [] if why_none is None else [f"no intervals: {why_none}"]
+    notes += _notes(terms, schema.width, has_intervals=why_none is None)
     found = [
         coefficient(column, change, values[place, each], errors[place, each], answer=answer)
         for each, answer in enumerate(answers_of(schema))
@@ -259,17 +264,19 @@ def _notes_on_all_rows(untold: Sequence[str]) -> Iterator[str]:
     yield CAUSES_NOTHING
 
 
-def _notes(terms: Terms, width: int) -> Iterator[str]:
-    """Yield what an interval does not cover; ``width`` is that of our own rows."""
+def _notes(terms: Terms, width: int, *, has_intervals: bool) -> Iterator[str]:
+    """Yield what to know of coefficients; ``width`` is that of our own rows."""
     if terms.sums is not None:
-        yield "the model has a penalty, which draws coefficients towards zero"
+        yield OF_A_DISCRIMINANT if terms.task == "classes" else OF_A_PENALTY
         yield CAUSES_NOTHING
         return
-    yield "the intervals hold if the rows of the other institutions are like those of this table"
+    if has_intervals:
+        yield "the intervals hold if the rows of the other institutions are like those of this table"
     if any(isinstance(column, ColumnOfLevels) for column in terms.table_schema.columns):
+        narrow = ": its interval is narrow because of that, and does not show that the effect is small"
         yield (
-            "the penalty pulls the coefficient of a level that few rows have towards zero: its interval is"
-            " narrow because of that, and does not show that the effect is small"
+            "the penalty pulls the coefficient of a level that few rows have towards zero"
+            f"{narrow if has_intervals else ''}"
         )
     if terms.latent_dim < width:
         yield (
@@ -278,7 +285,7 @@ def _notes(terms: Terms, width: int) -> Iterator[str]:
         )
     if terms.dither:
         yield (
-            "the model was trained on rows with noise, which draws coefficients towards zero; the intervals"
-            " do not show that"
+            "the model was trained on rows with noise, which draws coefficients towards zero"
+            f"{'; the intervals do not show that' if has_intervals else ''}"
         )
     yield CAUSES_NOTHING

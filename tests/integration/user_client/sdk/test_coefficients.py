@@ -328,3 +328,24 @@ def test_weights_are_read_off_survival_or_refused_where_it_has_no_digits_left(ha
     else:
         with pytest.raises(InputError, match="too few digits"):
             weights_of(model, terms, 3)
+
+
+def test_without_intervals_nothing_is_said_of_intervals(consortium: Consortium) -> None:
+    columns = [
+        *({"kind": "numeric", "name": name, "low": -4, "high": 4} for name in COLUMNS),
+        {"kind": "levels", "name": "ward", "levels": ["a", "b", "c"], "shares": [0.3, 0.3, 0.4]},
+    ]
+    label = {"name": "y", "classes": ["no", "yes"]}
+    played(
+        consortium,
+        table_schema={"columns": columns, "label_column": label},
+        latent_dim=5,
+        dither=0.1,
+        anchor={"kind": "haar", "rows": 6},
+    )
+    few = consortium.hospital_round.coefficients(pa.table(told(2, count=20)))
+    assert few.notes[0].startswith("no intervals: ")
+    assert not [note for note in few.notes[1:] if "interval" in note]
+    assert "the penalty pulls the coefficient of a level that few rows have towards zero" in few.notes
+    many = consortium.hospital_round.coefficients(pa.table(told(2)))
+    assert len([note for note in many.notes if "interval" in note]) == 3

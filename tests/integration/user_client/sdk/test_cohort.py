@@ -22,6 +22,7 @@ from tests.harness.sums import COHORT, NUMBERS, RANDOM, SUMS, ThreeOfThem, stays
 from user_client.custody.round_directory import TOTAL_FILE
 from user_client.errors import NotPreparedError
 from user_client.sdk import Coefficients
+from user_client.sdk.coefficients import OF_A_DISCRIMINANT
 from user_client.sdk.terms import check_table
 from user_client.tables import encode_rows, table_from
 from user_client.words import OURS_ALONE, risk_in_words, summary_in_words
@@ -289,3 +290,11 @@ def test_where_nobody_gets_the_total_no_level_is_warned_of(consortium: ThreeOfTh
     assert OURS_ALONE not in warnings
     prepared = consortium.hospital_round.prepare(csv(consortium.directory / "ours.csv", stays(1)))
     assert OURS_ALONE not in summary_in_words(prepared)
+
+
+def test_log_odds_from_sums_are_said_to_be_of_a_discriminant(consortium: ThreeOfThem) -> None:
+    consortium.until_released(**SUMS)
+    consortium.hospital_round.receive()
+    notes = consortium.hospital_round.coefficients().notes
+    assert OF_A_DISCRIMINANT in notes
+    assert not [note for note in notes if "towards zero" in note], "they may be too large as well"
