@@ -34,6 +34,8 @@ MOST_DISTINCT: Final = 10_000
 """More different values of a column are not counted."""
 MOST_MOVED: Final = 0.25
 """Of a column of which the terms take more for something else, something is wrong."""
+NEARLY_ALL: Final = 0.9
+"""Of a column of which a larger share is empty, an institution as good as lacks it."""
 FEWEST_FIELDS: Final = 20
 """Of fewer, chance alone may put so many outside."""
 _SHOWN: Final = 3
@@ -154,6 +156,14 @@ def strangeness(found: ColumnProfile, column: Column) -> str | None:
 
     It names the terms' own figures, and no value of the table.
     """
+    fields, expected = found.filled + found.empty, getattr(column, "missing_share", None) or 0.0
+    if fields >= FEWEST_FIELDS and found.empty > fields * max(NEARLY_ALL, MOST_MOVED + expected):
+        return (
+            f"column '{found.name}': {found.empty:,} of {fields:,} fields are empty, and count as what"
+            " the terms put in the place of an empty field: look whether the table has the column under"
+            " another name, or ask the lead for terms that say that we lack it ([[absent_columns]], which go"
+            " with rows and not with sums)"
+        )
     if found.filled < FEWEST_FIELDS:
         return None
     if isinstance(column, LevelsColumn) and column.other is not None:

@@ -99,3 +99,27 @@ def test_a_column_most_of_which_is_other_at_the_lead_is_not_told() -> None:
     rare = icd.model_copy(update={"shares": (0.1, 0.02, 0.02, 0.01, 0.85)})
     schema = STRANGE.model_copy(update={"columns": (rare,)})
     assert strange_columns(pa.table({"icd": ["Z99"] * 40}), schema) == []
+
+
+@pytest.mark.parametrize(
+    ("empty", "missing_share", "is_said"),
+    [(100, None, True), (91, 0.05, True), (89, None, False), (100, 0.8, False), (0, None, False)],
+)
+def test_a_column_that_is_nearly_empty_here_is_named_unless_the_terms_expect_it(
+    empty: int, missing_share: float | None, is_said: bool
+) -> None:
+    column = RangeColumn(name="crp", low=0, high=9, centre=4, empty="centre", missing_share=missing_share)
+    schema = STRANGE.model_copy(update={"columns": (column,)})
+    table = pa.table({"crp": pa.array([None] * empty + [3.5] * (100 - empty), pa.float64())})
+    (found,) = profile(table, schema)
+    words = strangeness(found, column)
+    assert strange_columns(table, schema) == ([words] if words else [])
+    assert (words is not None) is is_said
+    if words:
+        assert words.startswith(f"column 'crp': {empty} of 100 fields are empty")
+        assert "[[absent_columns]]" in words
+
+
+def test_of_few_fields_none_is_named_though_all_are_empty() -> None:
+    table = pa.table({"hb": pa.array([None] * 19, pa.float64()), "icd": ["C50"] * 19})
+    assert strange_columns(table, STRANGE) == []
