@@ -98,6 +98,7 @@ def _evaluation_lines(found: Evaluation) -> Iterator[str]:
             yield f"{name}: {class_scores_in_words(scores)}"
             if scores.bins:
                 yield f"  probabilities (and what came of them): {bins_in_words(scores.bins)}"
+    yield from found.notes
     for label, of_label in found.by_label.items():
         yield f"{label}: {label_score_in_words(of_label)}"
     if (fit := found.local_fit) is not None:

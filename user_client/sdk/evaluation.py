@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from protocol.answers import Score
 from protocol.codec import digest
 from protocol.errors import ConsentMissingError, InputError, OdcError
+from protocol.labels import Label
 from protocol.messages import MemberScore
 from protocol.operations import SEND_SCORE
 from protocol.terms import Terms
@@ -64,6 +65,10 @@ class Evaluation:
     by_label : mapping of str to mapping
         Of several labels, the ROC-AUC of each: ``together`` and ``alone``, None where there is none. They are
         never sent.
+    of_class : str, optional
+        The second of two classes: PR-AUC and calibration are of it.
+    without_rows : tuple of str
+        Classes that none of the rows has, and that no mean over classes counts.
     """
 
     rows: int
@@ -80,6 +85,8 @@ class Evaluation:
     together_in_classes: ClassScores | None = None
     alone_in_classes: ClassScores | None = None
     by_label: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    of_class: str | None = None
+    without_rows: tuple[str, ...] = ()
 
     @property
     def score(self) -> Score:
@@ -100,6 +107,15 @@ class Evaluation:
             return "no comparison"
         return "gain" if self.gain_low > 0 else "loss" if self.gain_high < 0 else "unclear"
 
+    @property
+    def notes(self) -> list[str]:
+        """What the figures of classes are of, in words."""
+        notes = [] if self.of_class is None else [f"PR-AUC and calibration are of the class {self.of_class}"]
+        if self.without_rows:
+            names = ", ".join(self.without_rows)
+            notes.append(f"no row here has the class {names}: no mean over classes counts it")
+        return notes
+
     def to_json(self) -> dict[str, Any]:
         """Return this as `odc evaluate` stores and prints it."""
         return {**asdict(self), "verdict": self.verdict}
@@ -107,8 +123,9 @@ class Evaluation:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Evaluation:
         """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
-        # earlier versions have scored all rows, of one label
-        value = {"of_rows": value["rows"], "by_label": {}, **value}
+        # earlier versions have scored all rows, of one label, and named no class
+        value = {"of_rows": value["rows"], "by_label": {}, "of_class": None, "without_rows": (), **value}
+        value["without_rows"] = tuple(value["without_rows"])
         content = {name: value[name] for name in cls.__dataclass_fields__ if name not in _IN_CLASSES}
         fit = content["local_fit"]
         in_classes = {  # earlier versions have not stored them
@@ -139,7 +156,7 @@ def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bo
 
 def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: int) -> Evaluation:
     terms = predictor.terms
-    table = encode_table(data, predictor.schema, Scratch(directory.path).keep)
+    table = encode_table(data, predictor.schema, Scratch(directory.path).keep, labels_in_range=False)
     kept, model = stored_hold_out(directory), local_model(directory)
     is_ours = kept is not None and kept.table == table.digest
     scored, labels = table.rows, table.labels
@@ -162,7 +179,9 @@ def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: 
     alone = None
     if model is not None:
         alone = np.concatenate([model.predictions(block) for block in scored.blocks()])
-    of_classes = terms.task == "classes"
+    label = terms.table_schema.label_column
+    of_classes, classes = terms.task == "classes", label.classes if isinstance(label, Label) else ()
+    absent = tuple(name for number, name in enumerate(classes) if not (labels == number).any())
     return Evaluation(
         rows=len(scored),
         of_rows=of_rows,
@@ -172,6 +191,8 @@ def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: 
         evaluated_at=now,
         together_in_classes=class_scores(labels, together) if of_classes else None,
         alone_in_classes=class_scores(labels, alone) if of_classes and alone is not None else None,
+        of_class=classes[1] if len(classes) == 2 and not absent else None,
+        without_rows=absent,
         by_label=_by_label(terms, labels, together, alone) if terms.task == "multilabel" else {},
     )
 

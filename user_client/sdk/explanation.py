@@ -167,7 +167,7 @@ def _importance(
     if not set(schema.label_column.columns) <= set(table.column_names):
         return None, None, None
     chosen = _evenly_spaced(len(rows), MOST_SCORED)
-    labels = encode_labels(table, schema)[chosen]
+    labels = encode_labels(table, schema, in_range=False)[chosen]
     if not can_be_scored(labels, task):
         return None, None, None
 

@@ -190,6 +190,7 @@ def _scores(evaluation: Evaluation | None, report: MemberReport | None, *, is_ou
         yield f"here, {second(evaluation.evaluated_at)}: {score_in_words(evaluation.score)}"
         if evaluation.together_in_classes is not None:
             yield f"here, on the same rows: {class_scores_in_words(evaluation.together_in_classes)}"
+        yield from (f"here, {note}" for note in evaluation.notes)
         for name, found in evaluation.by_label.items():
             yield f"here, {name}: {label_score_in_words(found)}"
     if report is None:

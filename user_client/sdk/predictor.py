@@ -246,7 +246,9 @@ class Predictor:
         self, values: NDArray[np.float64], coverage: float, label: NumberLabel
     ) -> NDArray[np.float64]:
         half_width = self._half_width(coverage) * label.unit
-        return np.column_stack([values - half_width, values + half_width]).clip(label.low, label.high)
+        ends = np.column_stack([values - half_width, values + half_width]).clip(label.low, label.high)
+        # a prediction beyond the range, where no label is, still lies in its interval
+        return np.column_stack([np.minimum(ends[:, 0], values), np.maximum(ends[:, 1], values)])
 
     def _half_width(self, coverage: float) -> float:
         """Return the error that so large a share of rows like those of `evaluate` stays within.
@@ -261,8 +263,8 @@ class Predictor:
         if rank > len(errors):
             needed = math.ceil(round(coverage / (1 - coverage), 9))  # 0.9 / (1 - 0.9) is above 9
             error = InputError(
-                f"an interval of {coverage:.0%} needs errors of at least {needed} rows that were not sent;"
-                f" {len(errors)} are known"
+                f"an interval of {100 * coverage:.10g}% needs errors of at least {needed} rows that were not"
+                f" sent; {len(errors)} are known"
             )
             error.hint = "run `odc evaluate TABLE` with more rows that have labels and were not sent"
             raise error

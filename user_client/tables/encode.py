@@ -198,8 +198,13 @@ def _in_range(numbers: Matrix64, column: RangeColumn) -> Matrix64:
     return 2 * ((inside if column.scale is None else np.log(inside)) - centre) / (high - low)
 
 
-def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:
+def encode_labels(table: pa.Table, schema: Schema, *, in_range: bool = True) -> NDArray[Any]:
     """Return the labels as they are on the wire, (n,): class numbers, numbers or times from -1 to 1, or bits.
+
+    Parameters
+    ----------
+    in_range : bool
+        Whether a number outside of the range of the terms is refused. One that is not sent may lie beyond.
 
     Raises
     ------
@@ -221,7 +226,7 @@ def encode_labels(table: pa.Table, schema: Schema) -> NDArray[Any]:
     if isinstance(label, SurvivalLabel):
         return _survival(table, schema, label, numbers).astype(label.wire_dtype)
     outside = (numbers < label.low) | (numbers > label.high)
-    if outside.any():
+    if in_range and outside.any():
         raise LabelOutsideError(label.name, rows_of(outside), label.low, label.high)
     return (2 * ((numbers - label.low) / (label.high - label.low)) - 1).astype(label.wire_dtype)
 

@@ -59,7 +59,12 @@ class EncodedPart:
 
 
 def encoded_parts(
-    data: Any, schema: Schema, *, needs_labels: bool = True, look: Look = lambda _part, _read: _nothing
+    data: Any,
+    schema: Schema,
+    *,
+    needs_labels: bool = True,
+    labels_in_range: bool = True,
+    look: Look = lambda _part, _read: _nothing,
 ) -> Iterator[EncodedPart]:
     """Yield a table encoded, part by part and in its order; the first part has no rows.
 
@@ -70,6 +75,8 @@ def encoded_parts(
     data : path, pyarrow.Table or data frame
     needs_labels : bool
         Whether a table without a column of labels is refused.
+    labels_in_range : bool
+        As for `encode_labels`.
 
     Raises
     ------
@@ -82,7 +89,7 @@ def encoded_parts(
     def encode(part: pa.Table) -> EncodedPart:
         # with some of its columns the label is refused, because the others are missing
         has_labels = needs_labels or not set(schema.label_column.columns).isdisjoint(part.column_names)
-        labels = encode_labels(part, schema) if has_labels else None
+        labels = encode_labels(part, schema, in_range=labels_in_range) if has_labels else None
         read = with_numbers_read(part, schema)
         return EncodedPart(part, encode_rows(read, schema), labels, look(part, read))
 
@@ -140,6 +147,7 @@ def encode_table(
     keep: Callable[[Iterable[Matrix64], int], Rows],
     *,
     needs_labels: bool = True,
+    labels_in_range: bool = True,
     look: Look = lambda _part, _read: _nothing,
 ) -> EncodedTable:
     """Read and encode a table, part by part.
@@ -151,6 +159,8 @@ def encode_table(
         Takes the blocks of encoded rows, and how wide they are, and returns the rows.
     needs_labels : bool
         Whether a table without a column of labels is refused.
+    labels_in_range : bool
+        As for `encode_labels`.
     look : callable
         Sees every part, several at once; what it returns is called for one after another.
 
@@ -167,7 +177,9 @@ def encode_table(
 
     def blocks() -> Iterator[Matrix64]:
         nonlocal has_labels, labels_dtype
-        for part in encoded_parts(data, schema, needs_labels=needs_labels, look=look):
+        for part in encoded_parts(
+            data, schema, needs_labels=needs_labels, labels_in_range=labels_in_range, look=look
+        ):
             has_labels = part.labels is not None
             of_part = np.zeros(len(part.rows), np.uint8) if part.labels is None else part.labels
             labels_dtype = of_part.dtype

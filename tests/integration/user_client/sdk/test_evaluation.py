@@ -12,7 +12,7 @@ import pytest
 from analyst_server.services import report as reports
 from protocol.errors import ConsentMissingError, InputError, OutOfOrderError
 from protocol.messages import UplinkManifest
-from tests.harness.in_process import HOSPITAL, LEAD, Consortium, csv, rows
+from tests.harness.in_process import COLUMNS, HOSPITAL, LEAD, Consortium, csv, rows
 from tests.harness.nri import NRI
 from user_client.custody.round_directory import EVALUATION_FILE, HOLD_OUT_FILE, LOCAL_MODEL_FILE
 from user_client.errors import NothingKeptBackError, NotPreparedError
@@ -172,12 +172,42 @@ def test_classes_are_scored_by_more_figures_that_stay_here(consortium: Consortiu
     assert set(shown) == {"party", "received_at", *found.score}
 
 
+def test_it_is_said_of_which_class_the_figures_are(consortium: Consortium) -> None:
+    consortium.until_released(**KEEPING)
+    ours = consortium.hospital_round
+    ours.receive()
+    found = ours.evaluate(csv(consortium.directory / "new.csv", rows(5, 120)))
+    assert (found.of_class, found.without_rows) == ("yes", ())
+    assert found.notes == ["PR-AUC and calibration are of the class yes"]
+    assert ours.evaluation == found
+
+
+def test_a_class_without_rows_is_named(consortium: Consortium) -> None:
+    label = {"name": "y", "classes": ["no", "yes", "perhaps"]}
+    columns = [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in COLUMNS]
+    consortium.until_anchored(**KEEPING, table_schema={"columns": columns, "label_column": label})
+    answers = ["no", "yes", "perhaps", "yes"] * 10
+    for party, seed in ((consortium.lead_round, 1), (consortium.hospital_round, 2)):
+        party.prepare(pa.table({**rows(seed), "y": answers}))
+        party.contribute()
+    consortium.compute()
+    ours = consortium.hospital_round
+    ours.receive()
+    found = ours.evaluate(pa.table(rows(5)))
+    assert found.notes == ["no row here has the class perhaps: no mean over classes counts it"]
+    assert ours.evaluate(pa.table({**rows(5), "y": answers})).notes == []
+
+
 def test_an_evaluation_of_an_earlier_version_is_still_read(consortium: Consortium) -> None:
     consortium.until_released(**KEEPING)
     ours = consortium.hospital_round
     ours.receive()
     found = ours.evaluate(consortium.directory / "rows-1.csv")
-    stored = {key: value for key, value in found.to_json().items() if not key.endswith("_in_classes")}
+    stored = {
+        key: value
+        for key, value in found.to_json().items()
+        if not key.endswith(("_in_classes", "_class", "_rows"))
+    }
     ours.directory.write(EVALUATION_FILE, json.dumps(stored).encode())
     assert ours.evaluation is not None
     assert ours.evaluation.score == found.score

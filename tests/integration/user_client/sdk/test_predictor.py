@@ -13,6 +13,7 @@ from tests.harness.in_process import COLUMNS, Consortium, rows
 from user_client.custody.round_directory import MODEL_FILE
 from user_client.errors import NotANumberError, NotPreparedError
 from user_client.sdk import Round
+from user_client.sdk.terms import check_table
 
 NUMBER: dict[str, Any] = {
     "terms_schema": 2,
@@ -25,17 +26,18 @@ NUMBER: dict[str, Any] = {
 }
 
 
-def numbers(seed: int, count: int) -> dict[str, list[Any]]:
+def numbers(seed: int, count: int, low: float = 0, high: float = 100) -> dict[str, list[Any]]:
     """A table whose number is a line of the columns with noise of a standard deviation of 5."""
     table, rng = rows(seed, count), np.random.default_rng(seed)
     told = 50 + 5 * np.array(table["x0"]) + 5 * rng.standard_normal(count)
-    return {**table, "y": np.clip(told, 0, 100).tolist()}
+    return {**table, "y": np.clip(told, low, high).tolist()}
 
 
-def of_numbers(consortium: Consortium) -> Round:
-    consortium.until_anchored(**NUMBER)
+def of_numbers(consortium: Consortium, low: float = 0, high: float = 100) -> Round:
+    label = {"kind": "number", "name": "y", "low": low, "high": high}
+    consortium.until_anchored(**{**NUMBER, "table_schema": {**NUMBER["table_schema"], "label_column": label}})
     for party, seed in ((consortium.lead_round, 1), (consortium.hospital_round, 2)):
-        party.prepare(pa.table(numbers(seed, 400)))
+        party.prepare(pa.table(numbers(seed, 400, low, high)))
         party.contribute()
     consortium.compute()
     consortium.hospital_round.receive()
@@ -141,6 +143,30 @@ def test_an_interval_holds_the_share_of_new_rows_that_it_names(consortium: Conso
         assert high.max() <= 100
 
 
+def test_a_prediction_beyond_the_range_lies_in_its_interval(consortium: Consortium) -> None:
+    ours = of_numbers(consortium, 45, 55)
+    ours.evaluate(pa.table(numbers(3, 100, 45, 55)))
+    found = ours.predict(pa.table({**numbers(3, 400), "x0": np.linspace(-4, 4, 400)}), coverage=0.2)
+    assert found.interval is not None
+    predicted, (low, high) = np.array(found.labels), found.interval.T
+    assert ((predicted < 45) | (predicted > 55)).any()
+    assert ((low <= predicted) & (predicted <= high)).all()
+
+
+def test_labels_beyond_the_range_are_scored_though_none_could_be_sent(consortium: Consortium) -> None:
+    ours = of_numbers(consortium, 45, 55)
+    new = numbers(3, 200)
+    assert min(new["y"]) < 45
+    assert max(new["y"]) > 55
+    found = ours.evaluate(pa.table(new))
+    assert found.rows == 200
+    predicted = np.array(ours.predict(pa.table(new)).labels)
+    truth = np.array(new["y"])
+    r2 = 1 - np.sum((truth - predicted) ** 2) / np.sum((truth - truth.mean()) ** 2)
+    assert found.together == pytest.approx(r2, abs=1e-4)
+    assert [one.code for one in check_table(ours.terms, pa.table(new)).misfits] == ["label-outside"]
+
+
 def test_an_interval_needs_errors_of_enough_rows(consortium: Consortium) -> None:
     ours = of_numbers(consortium)
     with pytest.raises(InputError, match="at least 9 rows that were not sent; 0 are known") as caught:
@@ -150,6 +176,8 @@ def test_an_interval_needs_errors_of_enough_rows(consortium: Consortium) -> None
     assert ours.predict(pa.table(numbers(3, 5)), coverage=0.9).interval is not None
     with pytest.raises(InputError, match="at least 19 rows that were not sent; 9 are known"):
         ours.predict(pa.table(numbers(3, 5)), coverage=0.95)
+    with pytest.raises(InputError, match=r"an interval of 99\.99% needs"):
+        ours.predict(pa.table(numbers(3, 5)), coverage=0.9999)
     for share in (0.0, 1.0, float("nan")):
         with pytest.raises(InputError, match="between 0 and 1"):
             ours.predict(pa.table(numbers(3, 5)), coverage=share)
