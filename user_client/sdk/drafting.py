@@ -284,6 +284,11 @@ def _check_task(
 ) -> None:
     """Raise `InputError` if an argument does not go with the task."""
     task = agreement.task
+    if event is not None and not isinstance(event, DraftedEvent):
+        raise InputError(
+            "event takes a DraftedEvent, the column that says how a time ended and what it says of the event,"
+            ' such as DraftedEvent("status", "died")'
+        )
     if (task == "survival") != (event is not None):
         raise InputError(
             "survival needs the column that says how a time ended, and what it says of the event"

@@ -20,6 +20,7 @@ from protocol.table_schema import Schema
 from protocol.terms import Terms
 from user_client.attributions import permutation_importance, shapley_values
 from user_client.custody.round_directory import RoundDirectory
+from user_client.errors import NotPreparedError
 from user_client.scores import Metric, can_be_scored, compare
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.predictor import Predictor
@@ -155,7 +156,14 @@ def explain(
 
 def _own_anchor(session: Session, directory: RoundDirectory, terms: Terms) -> Matrix64:
     """Return the anchor's rows with the features that we have."""
-    anchor, _ = open_anchor(session, directory)
+    try:
+        anchor, _ = open_anchor(session, directory)
+    except NotPreparedError as error:
+        error.hint = (
+            "the rows of the table can be the background too: `odc explain TABLE --background own`, in Python"
+            ' background="own"'
+        )
+        raise
     return np.asarray(anchor[:, terms.features_of(session.membership.party)])
 
 

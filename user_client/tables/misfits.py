@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from protocol.labels import MultiLabel
-from protocol.table_schema import CENTRED_COLUMNS, Column, LevelsColumn, Schema
+from protocol.table_schema import CENTRED_COLUMNS, Column, LevelsColumn, OrdinalColumn, Schema
 from user_client.errors import (
     EmptyFieldError,
     FieldError,
@@ -184,15 +184,26 @@ def _fix_of_levels(
     if column is None:
         return "correct the fields, or add them to the classes of the label in the terms"
     if of_all:
-        return (
-            "look at how they are written: none of this column is a level. Or add them to levels in the terms"
-        )
+        return f"look at how they are written: none of this column is a level. Or {_added(column)}"
     if isinstance(column, LevelsColumn):
         return (
-            "correct the fields, or add them to levels in the terms; a draft with --other"
+            f"correct the fields, or {_added(column)}; a draft with --other"
             f" {quote(column.name)} has a level for all others"
         )
-    return "correct the fields, or add them to levels in this column of the terms"
+    return f"correct the fields, or {_added(column)}"
+
+
+def _added(column: Column) -> str:
+    """Return how levels are added to a column of the terms, with all else that then has to be as many."""
+    words = "add them to levels in this column of the terms"
+    if isinstance(column, OrdinalColumn):  # one feature, however many levels
+        return words
+    if isinstance(column, LevelsColumn):
+        words += ", and a number for each to shares (0 will do)"
+    return (
+        f"{words}; each is one more feature, so anchor.rows may need one more for each too, and under sums"
+        " latent_dim does"
+    )
 
 
 def _texts(error: FieldError, table: pa.Table, rows: NDArray[np.int64]) -> list[str]:

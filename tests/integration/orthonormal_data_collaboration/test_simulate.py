@@ -392,3 +392,10 @@ def test_a_wrong_argument_is_named(parties: Parties, options: dict[str, Any], sa
 def test_wrong_parties_are_named(given: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         simulate(given)
+
+
+@pytest.mark.parametrize("event", ["status", ("status", "died")])
+def test_an_event_that_is_none_is_refused_in_words(event: Any) -> None:
+    table = table_of(np.zeros((4, 1))).append_column("days", pa.array([1.0, 2, 3, 4]))
+    with pytest.raises(InputError, match=r'such as DraftedEvent\("status", "died"\)'):
+        simulate({"a": table, "b": table}, label="days", event=event, task="survival")

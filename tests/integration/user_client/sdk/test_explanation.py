@@ -8,6 +8,7 @@ import pytest
 
 from protocol.errors import InputError
 from tests.harness.in_process import Consortium, rows
+from tests.harness.nri import NRI
 from user_client.errors import NotPreparedError
 from user_client.sdk import Round
 
@@ -83,3 +84,13 @@ def test_a_table_without_rows_and_a_round_without_a_downlink_are_refused(
     released.hospital_round.forget(confirmed=True)
     with pytest.raises(NotPreparedError):
         released.hospital_round.explain(pa.table(ROWS))
+
+
+def test_where_the_anchor_is_erased_the_other_background_is_named(consortium: Consortium) -> None:
+    consortium.until_released(**NRI)
+    ours = consortium.hospital_round
+    ours.receive()
+    with pytest.raises(NotPreparedError) as caught:
+        ours.explain(pa.table(ROWS))
+    assert "odc explain TABLE --background own" in caught.value.hint
+    assert ours.explain(pa.table(ROWS), background="own").background == "own"

@@ -80,6 +80,14 @@ def test_each_has_a_line_for_the_terms_or_a_change_of_the_table(name: str, field
     assert fix in found.fix
 
 
+def test_all_is_named_at_once_that_another_level_needs_in_the_terms() -> None:
+    (levels,) = found_in(*COLUMNS, ward=["c", *GOOD["ward"][1:]])
+    for part in ("levels", "shares", "anchor.rows", "under sums latent_dim"):
+        assert part in levels.fix
+    (ordinal,) = found_in(*COLUMNS, stage=["iv", *GOOD["stage"][1:]])
+    assert ordinal.fix == "correct the fields, or add them to levels in this column of the terms"
+
+
 def test_where_no_field_is_a_level_another_level_is_no_help() -> None:
     (found,) = found_in(*COLUMNS, ward=["ward a"] * 6)
     assert "look at how they are written" in found.fix
