@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -30,6 +31,8 @@ HEADERS: Final = {
     "cache-control": "no-store",
 }
 """What every page is answered with."""
+_WORD: Final = re.compile(r"[a-z]+,?(\s|$)")
+"""A word at the beginning of a text; names mostly have a digit, a hyphen, a dot or a slash as well."""
 _MEDIA_TYPES: Final = {
     "pages.css": "text/css",
     "pages.js": "text/javascript",
@@ -60,6 +63,7 @@ class Templates:
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
         self._environment.filters |= {"size": size, "exact": exact, "ratio": ratio, "when": when}
+        self._environment.filters["sentence"] = sentence
         self._environment.globals["static"] = static_url
 
     def render(self, name: str, **values: Any) -> str:
@@ -87,6 +91,11 @@ def static_url(root: str, name: str) -> str:
     if found is None:
         raise KeyError(name)
     return f"{root}/static/{name}?{found.tag}"
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital letter, unless it begins with a name, a path or an address."""
+    return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
 
 def standalone_style() -> tuple[Markup, str]:

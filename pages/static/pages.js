@@ -17,4 +17,9 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-document.querySelectorAll("[data-scripted]").forEach((part) => { part.hidden = false; });
+function showScripted() {
+  document.querySelectorAll("[data-scripted]").forEach((part) => { part.hidden = false; });
+}
+
+showScripted();
+document.addEventListener("htmx:afterSwap", showScripted);  // what has come since is hidden again

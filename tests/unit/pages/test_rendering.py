@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from pages.rendering import POLICY, Templates, static_file, static_url
+from pages.rendering import POLICY, Templates, sentence, static_file, static_url
 from tests.harness.tree import REPOSITORY
 
 TEMPLATES = [
     *sorted((REPOSITORY / "pages" / "templates").glob("*.html")),
     *sorted((REPOSITORY / "analyst_server" / "pages" / "templates").glob("*.html")),
+    *sorted((REPOSITORY / "user_client" / "ui" / "templates").glob("*.html")),
 ]
 
 
@@ -64,3 +65,19 @@ def test_style_and_script_load_nothing() -> None:
         found = static_file(name)
         assert found is not None
         assert not re.search(rb"url\(|@import|https?:|fetch\(|eval|innerHTML", found.content)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no table is named", "No table is named"),
+        ("title, and so on", "Title, and so on"),
+        ("sqlite:////tmp/none.db is none", "sqlite:////tmp/none.db is none"),
+        ("hospital-c is not the lead", "hospital-c is not the lead"),
+        ("rows.csv is empty", "rows.csv is empty"),
+        ("--sheet goes with a workbook", "--sheet goes with a workbook"),
+        ("", ""),
+    ],
+)
+def test_a_name_that_begins_a_text_is_not_changed(text: str, shown: str) -> None:
+    assert sentence(text) == shown
