@@ -64,6 +64,8 @@ class Session:
         Returns the passphrase of a protected directory; called once, when a secret is needed.
     attempts : int
         How often a request is sent until the analyst answers, with growing pauses.
+    timeout_s : float, optional
+        How long each step of a request may take; minutes are given to a slow line if it is not said.
     """
 
     def __init__(
@@ -72,10 +74,11 @@ class Session:
         clock: Callable[[], int] = unix_now,
         passphrase: Callable[[], str] | None = None,
         attempts: int = ATTEMPTS,
+        timeout_s: float | None = None,
     ) -> None:
         self.home = Home(home, passphrase)
         self.clock = clock
-        self._attempts = attempts
+        self._attempts, self._timeout_s = attempts, timeout_s
         self._connection: AnalystConnection | None = None
         self._listed: list[Status] = []
         self._watches: dict[str, StatusWatch] = {}
@@ -124,6 +127,7 @@ class Session:
                     revocations=self.home.revocations_path if self.home.revocations_path.exists() else None,
                     key_password=self.home.key_password(),
                     attempts=self._attempts,
+                    timeout_s=self._timeout_s,
                 )
                 unless_met.enter_context(connection)
                 meet(connection, membership.analyst_url, self.home.analyst_path, self.clock())

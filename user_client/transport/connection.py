@@ -119,6 +119,9 @@ class AnalystConnection:
         Decrypts the key of ``identity``, if that is encrypted.
     attempts : int
         How often a request is sent until it is answered; 1 for a caller that comes back anyway.
+    timeout_s : float, optional
+        How long each step of a request may take: to connect, and to wait for the next bytes. `TIMEOUT` if it
+        is not said.
     transport : callable, optional
         Makes the transport of the requests; `metered` does if none is given.
     """
@@ -133,6 +136,7 @@ class AnalystConnection:
         revocations: Path | None = None,
         key_password: bytes | None = None,
         attempts: int = ATTEMPTS,
+        timeout_s: float | None = None,
         transport: TransportFactory | None = None,
     ) -> None:
         self._root_pem, self._identity, self._revocations = root_pem, identity, revocations
@@ -143,6 +147,7 @@ class AnalystConnection:
         self._url = url.rstrip("/")
         self._pause = pause
         self._attempts = attempts
+        self._timeout = TIMEOUT if timeout_s is None else httpx.Timeout(timeout_s)
         self._turned_away_s = 0.0
         self._was_answered = False
         self._trace = new_trace()
@@ -151,7 +156,7 @@ class AnalystConnection:
         self._client = httpx.Client(
             base_url=self._url,
             transport=self._transport(context, identity),
-            timeout=TIMEOUT,
+            timeout=self._timeout,
             headers={"user-agent": f"odc/{__version__}"},
         )
         for said_anyway in ("accept", "connection"):  # */* and keep-alive: 37 bytes a request
@@ -232,8 +237,9 @@ class AnalystConnection:
         except TlsFailedError:
             raise
         except ConnectionFailedError as error:
-            # whoever answers, if only to be busy, has believed our certificate
-            if error.was_answered or not self._is_answered_without_certificate():
+            # whoever answers, if only to be busy, has believed our certificate; who does not hangs up at once
+            is_silent = isinstance(error.__cause__, httpx.TimeoutException)
+            if error.was_answered or is_silent or not self._is_answered_without_certificate():
                 raise
         try:  # it may have come up between the two
             return self.request_once(method, path, content=content, headers=headers)
@@ -324,7 +330,8 @@ class AnalystConnection:
             return False
         try:
             with httpx.Client(
-                transport=self._transport(trusting(self._root_pem, self._revocations), None), timeout=TIMEOUT
+                transport=self._transport(trusting(self._root_pem, self._revocations), None),
+                timeout=self._timeout,
             ) as stranger:
                 return stranger.get(f"{self._url}{HEALTH.path}").is_success
         except httpx.HTTPError:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import time
+
 import pytest
 
 from odc_demo.actors import free_port
@@ -26,6 +29,19 @@ def test_a_port_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_name_that_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HTTPS_PROXY", raising=False)
     assert "no machine has the name" in failure("https://nobody.invalid:8443").detail
+
+
+def test_an_analyst_that_does_not_answer_is_waited_for_as_long_as_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://localhost:{silent.getsockname()[1]}"
+        root = shared_root().pem.decode()
+        began = time.monotonic()
+        with (
+            AnalystConnection(url, root, None, Traffic(), attempts=1, timeout_s=0.1) as connection,
+            pytest.raises(ConnectionFailedError),
+        ):
+            connection.request("GET", "/healthz")
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("host", ["localhost", "nobody.invalid"])
