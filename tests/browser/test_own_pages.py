@@ -94,7 +94,7 @@ def test_a_round_from_the_terms_to_predictions(browser: Browser, made: Consortiu
         seen.click("Explain the answers", "button")
         worked(seen, "Where the answers come from")
         seen.shot("own-predictions")
-        for tab in ("Model card", "Ledger", "What would leave"):
+        for tab in ("Model card", "Ledger", "What has left"):
             seen.click(tab)
             seen.shot(f"own-{tab.split()[-1].lower()}")
             twin = seen.page.locator("link[rel=alternate]").get_attribute("href")

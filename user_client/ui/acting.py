@@ -20,10 +20,10 @@ from protocol.terms import Terms
 from user_client.errors import ConfirmationNeededError
 from user_client.sdk import Prepared, Round, Session, check_consumer, check_table, reject_terms
 from user_client.tables import Dialect, Source, parse_dialect, read_parts
-from user_client.ui.answers import Form, PageRoute, TheDesk, go_to, require_yes, show
+from user_client.ui.answers import Form, PageRoute, TheDesk, go_to, no_such_page, require_yes, show
 from user_client.ui.entry import ROOT
 from user_client.ui.looking import ONE, prepared_digest, result_page
-from user_client.ui.work import Desk, Kind, Work
+from user_client.ui.work import Desk, Kind, Named, Work
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 _SHOWN_ROWS: Final = 50
@@ -41,6 +41,15 @@ class Predicted:
 
     def to_json(self) -> dict[str, Any]:
         return {"rows": self.rows, "counts": self.counts, "first": self.head.to_pylist()}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of a few rows (PNG), and the uplink that it goes with."""
+
+    prepared: str
+    """As `prepared_digest` names it."""
+    png: bytes
 
 
 @router.post(f"{ONE}/accept")
@@ -78,25 +87,28 @@ def anchor(desk: TheDesk, collaboration_id: str, fields: Form) -> Response:
 @router.post(f"{ONE}/check")
 def check(desk: TheDesk, collaboration_id: str, fields: Form) -> Response:
     """Compare a table with the terms."""
-    source = _named(desk, collaboration_id, fields)
+    named = desk.found(collaboration_id).rows = _named(fields)
 
     def do(session: Session, chosen: Round, _work: Work) -> Any:
         terms = chosen.fetch_terms(keep=False)
-        return check_table(terms, source, session.home.path, party=chosen.party)
+        return check_table(terms, named.source, session.home.path, party=chosen.party)
 
-    return _begin(desk, "check", collaboration_id, do)
+    return _begin(desk, "check", collaboration_id, do, named)
 
 
 @router.post(f"{ONE}/prepare")
 def prepare(desk: TheDesk, collaboration_id: str, fields: Form) -> Response:
     """Prepare a table, and attack it; nothing is sent. With a shape, draw a few rows too."""
-    source, shape = _named(desk, collaboration_id, fields), _shape(fields.get("shape", "").strip())
+    named, shape = _named(fields), _shape(fields.get("shape", "").strip())
+    desk.found(collaboration_id).rows = named
 
-    def do(_session: Session, chosen: Round, _work: Work) -> bytes | None:
-        chosen.prepare(source, attacks="quick")
-        return chosen.draw_picture(source, shape) if shape else None
+    def do(_session: Session, chosen: Round, _work: Work) -> Picture | None:
+        prepared = chosen.prepare(named.source, attacks="quick")
+        if shape is None:
+            return None
+        return Picture(prepared_digest(prepared), chosen.draw_picture(named.source, shape))
 
-    return _begin(desk, "prepare", collaboration_id, do)
+    return _begin(desk, "prepare", collaboration_id, do, named)
 
 
 @router.post(f"{ONE}/contribute")
@@ -131,15 +143,23 @@ def receive(desk: TheDesk, collaboration_id: str, _fields: Form) -> Response:
 @router.post(f"{ONE}/predict")
 def predict(desk: TheDesk, collaboration_id: str, fields: Form) -> Response:
     """Predict a table on this machine."""
-    source = _named(desk, collaboration_id, fields)
-    return _begin(desk, "predict", collaboration_id, lambda _s, chosen, _w: _predicted(chosen, source))
+    named = desk.found(collaboration_id).predicted = _named(fields)
+
+    def do(_session: Session, chosen: Round, _work: Work) -> Predicted:
+        return _predicted(chosen, named.source)
+
+    return _begin(desk, "predict", collaboration_id, do, named)
 
 
 @router.post(f"{ONE}/explain")
 def explain(desk: TheDesk, collaboration_id: str, fields: Form) -> Response:
     """Explain the answers for a table on this machine."""
-    source = _named(desk, collaboration_id, fields)
-    return _begin(desk, "explain", collaboration_id, lambda _s, chosen, _w: chosen.explain(source))
+    named = desk.found(collaboration_id).predicted = _named(fields)
+
+    def do(_session: Session, chosen: Round, _work: Work) -> Any:
+        return chosen.explain(named.source)
+
+    return _begin(desk, "explain", collaboration_id, do, named)
 
 
 @router.get(f"{ONE}/work")
@@ -156,7 +176,7 @@ def working(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
 @router.get(f"{ROOT}/{{rest:path}}")
 async def unknown() -> Response:
     """Say of every other address below the pages that it is none."""
-    raise NotFoundError("there is no such page")
+    raise no_such_page()
 
 
 def _predicted(chosen: Round, source: Source) -> Predicted:
@@ -175,17 +195,15 @@ def _predicted(chosen: Round, source: Source) -> Predicted:
     return Predicted(rows, pa.concat_tables(head), dict(sorted(counts.items())))
 
 
-def _begin(desk: Desk, kind: Kind, collaboration_id: str, do: Any) -> Response:
+def _begin(desk: Desk, kind: Kind, collaboration_id: str, do: Any, named: Named | None = None) -> Response:
     with desk.round(collaboration_id) as (_, chosen):  # checks the id
-        desk.start(kind, chosen.id, do)
+        desk.start(kind, chosen.id, do, named.words if named else "")
     return go_to(f"{_page(collaboration_id)}/work")
 
 
-def _named(desk: Desk, collaboration_id: str, fields: Mapping[str, str]) -> Source:
-    """Return the table that a form names, and keep it for the next page."""
-    source = _source(fields)
-    desk.found(collaboration_id).source = source
-    return source
+def _named(fields: Mapping[str, str]) -> Named:
+    """Return the table that a form names, to be shown in the form that comes back."""
+    return Named(_source(fields), fields.get("csv", "").strip())
 
 
 def _source(fields: Mapping[str, str]) -> Source:

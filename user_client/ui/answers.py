@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -76,6 +77,7 @@ def show(
         product=PRODUCT,
         twin={"url": url, "media_type": JSON} if twin is not None else None,
         calls="",  # its commands do what the forms do
+        advice=advice,
         form_token=entry_of(request).form_token(request.app.state.clock()),
         **values,
     )
@@ -132,7 +134,23 @@ def problem(request: Request, error: OdcError) -> Response:
         return JSONResponse(body, code, media_type=PROBLEM)
     if "hx-request" in request.headers:  # a part of a page: what is shown stays, and is asked for again
         return Response(status_code=204)
-    return show(request, "problem.html", code=code, error=error, is_act=request.method == "POST")
+    is_act = request.method == "POST"
+    # without an answer nobody knows whether the analyst has got it
+    is_unchanged = is_act and not isinstance(error, ConnectionFailedError)
+    hint = advice(error) if is_act else advice(error, "load the page again")
+    return show(request, "problem.html", code=code, error=error, hint=hint, is_unchanged=is_unchanged)
+
+
+def advice(error: OdcError, again: str = "send the form again") -> str:
+    """Return what to do about an error, for who clicks and types no command."""
+    return re.sub("run the command again(?! with)", again, error.hint)
+
+
+def no_such_page() -> NotFoundError:
+    """Return the error of an address that no page has."""
+    error = NotFoundError("there is no such page")
+    error.hint = "follow the link below: every page is reached from there"
+    return error
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pages.rendering import static_file
 from protocol.errors import NotFoundError, NotPermittedError, OdcError
 from user_client.sdk.session import unix_now
 from user_client.ui import acting, looking
-from user_client.ui.answers import OpenRoute, entry_of, go_to, problem, under_policy
+from user_client.ui.answers import OpenRoute, entry_of, go_to, no_such_page, problem, under_policy
 from user_client.ui.entry import ROOT, Entry
 from user_client.ui.work import Desk
 
@@ -31,8 +31,10 @@ async def root() -> Response:
 
 @way_in.get(f"{ROOT}/enter/{{token}}")
 async def enter(request: Request, token: str) -> Response:
-    """Let the first browser in that has the token."""
+    """Let the first browser in that has the token; one that is in already goes on."""
     entry = entry_of(request)
+    if entry.knows(request.cookies):
+        return go_to(ROOT)
     value = entry.open(token)
     response = go_to(ROOT)
     # without Secure, which loopback addresses without TLS cannot have in every browser
@@ -70,7 +72,7 @@ def create_app(desk: Desk, entry: Entry, clock: Callable[[], int] = unix_now) ->
 
 async def _on_http_error(request: Request, _error: Exception) -> Response:
     """Answer for an address or a method that no route has."""
-    error: OdcError = NotFoundError("there is no such page")
+    error: OdcError = no_such_page()
     try:
         entry_of(request).require_host(request.headers.get("host", ""))
     except NotPermittedError as refused:

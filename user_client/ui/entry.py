@@ -61,10 +61,13 @@ class Entry:
             error.hint = "open the address that `odc ui` has printed"
             raise error
 
+    def knows(self, cookies: Mapping[str, str]) -> bool:
+        """Return whether a request comes from the browser that was let in."""
+        return hmac.compare_digest(cookies.get(self.cookie, "").encode(), self._session.encode())
+
     def require_session(self, cookies: Mapping[str, str]) -> None:
         """Raise `NotPermittedError` unless a request comes from the browser that was let in."""
-        given = cookies.get(self.cookie, "")
-        if not hmac.compare_digest(given.encode(), self._session.encode()):
+        if not self.knows(cookies):
             error = NotPermittedError("this browser was not let in")
             error.hint = "open the address that `odc ui` has printed; once it was used, start `odc ui` again"
             raise error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final
@@ -12,15 +13,27 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from protocol.answers import Status
+from pages.paging import part_of
+from protocol.answers import MOVING, Status
 from protocol.codec import digest
-from protocol.errors import OdcError
+from protocol.errors import MalformedMessageError, OdcError
 from protocol.ledger import LedgerEntry, entry_digest
+from protocol.limits import MAX_NAME_CHARS
 from protocol.messages import Acceptance, DownlinkManifest
 from protocol.model_terms import revealing_in_words
 from protocol.states import State
 from runtime import standing
-from user_client.sdk import NextStep, Prepared, Round, Session, differences, model_card, next_step
+from runtime.terminal import FIGURES, figure
+from user_client.sdk import (
+    Explanation,
+    NextStep,
+    Prepared,
+    Round,
+    Session,
+    differences,
+    model_card,
+    next_step,
+)
 from user_client.sdk.approval import waiting_requests
 from user_client.ui.answers import PageRoute, TheDesk, show
 from user_client.ui.drawn import answers_chart, explanation_chart, leaving_charts
@@ -38,17 +51,23 @@ PLACES: Final = {
 """The page of a next step that has one, and what its button says."""
 _RESULTS: Final = {"check": "table", "prepare": "leaving", "predict": "predict", "explain": "predict"}
 """The page that shows what a piece of work has found; for any other, where the round stands."""
+_ON_THE_ROUND: Final = ("anchor", "contribute", "receive")
+"""The steps that are taken on the page of the round, or lead back to it."""
 _WAITS: Final = "odc wait, for "
+_NO_NEWS: Final = 204
 
 
 @router.get(ROOT)
-def rounds(request: Request, desk: TheDesk) -> Response:
-    """Show where this institution stands, as `odc` alone says it."""
+def rounds(request: Request, desk: TheDesk, start: str = "0") -> Response:
+    """Show where this institution stands, as `odc` alone says it; the newest collaboration first."""
+    if not re.fullmatch(r"[0-9]{1,9}", start):
+        raise MalformedMessageError("start", "is not the number of a collaboration in the list")
     with desk.session() as session:
         if not session.is_joined():
             return show(request, "nobody.html", {"joined": False}, home=str(session.home.path))
         membership, waiting = session.membership, _who_waits(session)
-        rows = [_row(session, status) for status in session.collaborations()]
+        rows = [_row(session, status) for status in reversed(session.collaborations())]
+    shown, after = part_of(rows, int(start))
     twin = {
         "party": membership.party,
         "consortium": membership.consortium,
@@ -57,7 +76,14 @@ def rounds(request: Request, desk: TheDesk) -> Response:
         "collaborations": [{"status": row["status"], "next": asdict(row["next"])} for row in rows],
     }
     return show(
-        request, "rounds.html", twin, membership=membership, waiting=waiting, rows=rows, path=standing.PATH
+        request,
+        "rounds.html",
+        twin,
+        membership=membership,
+        waiting=waiting,
+        rows=shown,
+        next=after,
+        path=standing.PATH,
     )
 
 
@@ -71,15 +97,21 @@ def one(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
 
 
 @router.get(f"{ONE}/live")
-def live(request: Request, desk: TheDesk, collaboration_id: str, seen: str = "") -> Response:
-    """Return the part of a page that renews itself; lead to what work has found once it is over."""
+def live(request: Request, desk: TheDesk, collaboration_id: str, seen: str = "", known: str = "") -> Response:
+    """Return the part of a page that renews itself, once it is not ``known`` any more.
+
+    While work is under way the page has ``seen`` its kind, and is led to what it has found once it is over.
+    """
     work = desk.last(collaboration_id)
     if work is not None and seen == work.kind and not work.is_over:
         return show(request, "working.html", work=work, collaboration_id=collaboration_id)
     if work is not None and seen == work.kind:
         return Response(headers={"hx-redirect": result_page(work)})
     with desk.round(collaboration_id) as (_, chosen):
-        return show(request, "live.html", **now_values(desk, chosen))
+        values = now_values(desk, chosen)
+    if values["tag"] == known:  # what has the focus, or is marked, is left alone
+        return Response(status_code=_NO_NEWS)
+    return show(request, "live.html", **values)
 
 
 @router.get(f"{ONE}/terms")
@@ -89,6 +121,7 @@ def terms(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         found = chosen.fetch_terms()
         differs, status = differences(session, found), chosen.status()
         is_signed = chosen.directory.holds(Acceptance)
+        asks = next_step(status, chosen.directory).kind == "accept"
     twin = {
         **found.model_dump(mode="json"),
         "plain_words": on_screen(found),
@@ -105,7 +138,10 @@ def terms(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         differs=differs,
         digest=digest(found).hex(),
         is_signed=is_signed,
-        may_sign=not is_signed and status["state"] in (State.DRAFT, State.ENROLLING),
+        # after a rejection the next step is to wait, and signing is still possible
+        may_sign=not is_signed and (asks or status["state"] in (State.DRAFT, State.ENROLLING)),
+        may_reject=not is_signed and status["state"] == State.ENROLLING,
+        most_chars=MAX_NAME_CHARS,
         revealing=revealing_in_words(found.model) if found.is_row_revealing else "",
         **_standing(status),
     )
@@ -117,13 +153,15 @@ def table(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
     with desk.round(collaboration_id) as (_, chosen):
         status, found = chosen.status(), chosen.fetch_terms(keep=False)
         is_signed = chosen.directory.holds(Acceptance)
-        is_sent = next_step(status, chosen.directory).kind not in ("contribute", "accept", "wait")
+        step = next_step(status, chosen.directory)
     known = desk.found(collaboration_id)
-    checked = known.results.get("check")
+    result = known.of("check")
+    checked = result.value if result else None
     twin = {
         "checked": None
-        if checked is None
+        if result is None or checked is None
         else {
+            "table": result.table,
             "rows": checked.rows,
             "misfits": [misfit.to_json() for misfit in checked.misfits],
             "columns": [column.to_json() for column in checked.profile],
@@ -134,14 +172,16 @@ def table(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         "table.html",
         twin,
         tab="table",
-        source=known.source,
+        named=known.rows,
         checked=checked,
+        checked_table=result.table if result else "",
         features=found.table_schema.width,
         columns=[column.name for column in found.table_schema.columns],
         label=found.table_schema.label_column.columns,
         risk=risk_in_words(found, checked) if checked is not None and not checked.misfits else ([], []),
         is_signed=is_signed,
-        is_sent=is_sent,
+        may_prepare=is_signed and step.kind == "contribute",
+        said=_said(step),
         failed=_failed(desk, collaboration_id, "check", "prepare"),
         **_standing(status),
     )
@@ -156,7 +196,9 @@ def leaving(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         refused = [] if prepared is None else chosen.policy_violations()
         step = next_step(status, chosen.directory)
         is_late = prepared is not None and chosen.party in chosen.terms.late_consumers
-    picture = desk.found(collaboration_id).results.get("prepare")
+    seen = prepared_digest(prepared) if prepared else ""
+    result = desk.found(collaboration_id).of("prepare")
+    picture = result.value if result else None
     return show(
         request,
         "leaving.html",
@@ -166,8 +208,9 @@ def leaving(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         refused=refused,
         lines=summary_in_words(prepared, refused).splitlines() if prepared else [],
         charts=leaving_charts(prepared) if prepared else [],
-        picture=base64.b64encode(picture).decode() if picture else "",
-        seen=prepared_digest(prepared) if prepared else "",
+        # another table may have been prepared since, at the terminal
+        picture=base64.b64encode(picture.png).decode() if picture and picture.prepared == seen else "",
+        seen=seen,
         may_send=step.kind == "contribute" and not refused,
         is_empty=prepared is not None and not prepared.table_rows and not is_late,
         loses_signal=prepared is not None and _loses_signal(prepared),
@@ -193,10 +236,11 @@ def predict(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
     with desk.round(collaboration_id) as (_, chosen):
         status, is_received = chosen.status(), chosen.directory.holds(DownlinkManifest)
     known = desk.found(collaboration_id)
-    found, why = known.results.get("predict"), known.results.get("explain")
+    predicted, explained = known.of("predict"), known.of("explain")
+    found, why = (one.value if one else None for one in (predicted, explained))
     twin = {
-        "predictions": None if found is None else found.to_json(),
-        "explanation": None if why is None else why.to_json(),
+        "predictions": predicted and {"table": predicted.table, **predicted.value.to_json()},
+        "explanation": explained and {"table": explained.table, **explained.value.to_json()},
     }
     return show(
         request,
@@ -204,10 +248,13 @@ def predict(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         twin,
         tab="predict",
         is_received=is_received,
-        source=known.source,
+        named=known.predicted or known.rows,
         found=found,
+        found_table=predicted.table if predicted else "",
         answers=answers_chart(found.counts) if found and found.counts else None,
         why=why,
+        why_table=explained.table if explained else "",
+        score=_score_words(why) if why else "",
         chart=explanation_chart(why) if why else None,
         failed=_failed(desk, collaboration_id, "predict", "explain"),
         **_standing(status),
@@ -244,6 +291,8 @@ def now_values(desk: Desk, chosen: Round) -> dict[str, Any]:
     work = desk.last(chosen.id)
     return {
         **_standing(status),
+        "tag": _tag(status, step, work),
+        "failed": _failed(desk, chosen.id, step.kind) if step.kind in _ON_THE_ROUND else None,
         "next": step,
         "said": _said(step),
         "place": _place(chosen, step),
@@ -275,6 +324,8 @@ def _said(step: NextStep) -> str:
     }
     if step.kind in said:
         return said[step.kind]
+    if step.words.startswith("wait until "):
+        return f"Nothing to do for now: {step.words}."
     if step.kind == "wait":
         awaited = step.words.removeprefix(_WAITS).removeprefix("wait for ")
         return f"Nothing to do for now: we wait for {awaited}."
@@ -282,7 +333,23 @@ def _said(step: NextStep) -> str:
 
 
 def _standing(status: Status) -> dict[str, Any]:
-    return standing.standing_values(status)
+    you = status["you"]
+    ours = next((one for one in status["members"] if you and one["party"] == you["party"]), None)
+    return {
+        **standing.standing_values(status),
+        "has_left": ours is not None and ours["uplink"] == "received",
+        "is_over": status["state"] in (State.CANCELLED, State.CLOSED),
+    }
+
+
+def _tag(status: Status, step: NextStep, work: Work | None) -> str:
+    """Return the name of a version of what the page of a round says: what moves all the time is no news."""
+    members = [
+        {name: value for name, value in one.items() if name not in MOVING} for one in status["members"]
+    ]
+    arrived = [one.get("arrived_bytes") for one in status["members"]]
+    shown = [{**status, "members": members}, arrived, asdict(step), work and (work.kind, work.is_over)]
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _row(session: Session, status: Status) -> dict[str, Any]:
@@ -307,6 +374,13 @@ def _who_waits(session: Session) -> list[str]:
 def _failed(desk: Desk, collaboration_id: str, *kinds: str) -> OdcError | None:
     work = desk.last(collaboration_id)
     return work.error if work is not None and work.kind in kinds else None
+
+
+def _score_words(why: Explanation) -> str:
+    """Return the score of the explained rows as other pages write it; empty without labels."""
+    if why.metric is None or why.score is None:
+        return ""
+    return f"{FIGURES[why.metric]} {figure(why.metric, why.score)}"
 
 
 def _loses_signal(prepared: Prepared) -> bool:

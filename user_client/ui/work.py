@@ -25,6 +25,7 @@ _WORDS: Final[dict[Kind, str]] = {
     "predict": "The table is predicted",
     "explain": "The answers are explained",
 }
+_ANSWERS_IN_S: Final = 5.0
 
 
 @dataclass
@@ -33,6 +34,8 @@ class Work:
 
     kind: Kind
     collaboration_id: str
+    table: str = ""
+    """Which table it is about, in words; empty if it is about none."""
     done: int = 0
     total: int = 0
     is_over: bool = False
@@ -50,6 +53,7 @@ class Work:
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
+            "table": self.table,
             "done": self.done,
             "total": self.total,
             "is_over": self.is_over,
@@ -57,13 +61,42 @@ class Work:
         }
 
 
+@dataclass(frozen=True)
+class Named:
+    """A table as a person has named it in a form."""
+
+    source: Source
+    csv: str
+    """What was said of how a CSV file is written; empty if all of it was guessed."""
+
+    @property
+    def words(self) -> str:
+        """Which table it is, for people."""
+        sheet = f"sheet {self.source.sheet}" if self.source.sheet else None
+        return ", ".join(filter(None, (str(self.source.place), sheet, self.source.query)))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a piece of work has found, and the table it was found of."""
+
+    table: str
+    value: Any
+
+
 @dataclass
 class Found:
     """What was chosen and found of one collaboration since the pages were started; it is in memory alone."""
 
-    source: Source | None = None
-    """The table that a person has named last."""
-    results: dict[Kind, Any] = field(default_factory=dict)
+    rows: Named | None = None
+    """The table of our rows that a person has named last,"""
+    predicted: Named | None = None
+    """and the one to predict."""
+    results: dict[Kind, Result] = field(default_factory=dict)
+
+    def of(self, kind: Kind) -> Result | None:
+        """Return what the last work of a kind has found; None if there was none, or it has failed."""
+        return self.results.get(kind)
 
 
 class Desk:
@@ -83,8 +116,8 @@ class Desk:
     def __init__(self, home: Path, passphrase: Callable[[], str]) -> None:
         self._home, self._passphrase = home, passphrase
         self._pages, self._one = threading.RLock(), threading.Lock()
-        # an analyst that does not answer is said on the page, and not waited for
-        self._session = Session(home, passphrase=passphrase, attempts=1)
+        # an analyst that does not answer is said on the page, and not waited for: all pages wait behind one
+        self._session = Session(home, passphrase=passphrase, attempts=1, timeout_s=_ANSWERS_IN_S)
         self._found: dict[str, Found] = {}
         self._works: dict[str, Work] = {}
         self._running: Work | None = None
@@ -123,14 +156,16 @@ class Desk:
         """Return the last work of a collaboration, running or over."""
         return self._works.get(collaboration_id)
 
-    def start(self, kind: Kind, collaboration_id: str, do: Callable[[Session, Round, Work], Any]) -> None:
-        """Begin a piece of work; raises `BusyError` while another runs."""
+    def start(
+        self, kind: Kind, collaboration_id: str, do: Callable[[Session, Round, Work], Any], table: str = ""
+    ) -> None:
+        """Begin a piece of work, perhaps about a table; raises `BusyError` while another runs."""
         with self._one:
             if self._running is not None:
                 error = BusyError(f"other work is under way: {self._running.words}")
                 error.hint = "wait until it is over, then send the form again; nothing was changed"
                 raise error
-            work = self._running = self._works[collaboration_id] = Work(kind, collaboration_id)
+            work = self._running = self._works[collaboration_id] = Work(kind, collaboration_id, table)
         self.found(collaboration_id).results.pop(kind, None)
         threading.Thread(target=self._run, args=(work, do), name=f"odc-ui-{kind}", daemon=True).start()
 
@@ -138,7 +173,7 @@ class Desk:
         try:
             with Session(self._home, passphrase=self._passphrase) as session:
                 result = do(session, session.round(work.collaboration_id), work)
-                self.found(work.collaboration_id).results[work.kind] = result
+                self.found(work.collaboration_id).results[work.kind] = Result(work.table, result)
                 if session.is_connected():
                     renew_in_time(session)
         except Exception as error:  # noqa: BLE001  # the page shows it; `as_ours` logs what is not ours

@@ -48,9 +48,15 @@ def test_the_address_opens_once(entry: Entry, client: httpx.Client) -> None:
     assert re.fullmatch(
         r"odc-ui-41000=[\w-]{43}; HttpOnly; Path=/; SameSite=strict", first.headers["set-cookie"]
     )
+    client.cookies.clear()
     second = client.get(entry.url)
     assert second.status_code == 403
     assert "set-cookie" not in second.headers
+
+
+def test_the_browser_that_was_let_in_may_open_the_address_again(entry: Entry, inside: httpx.Client) -> None:
+    again = inside.get(entry.url)
+    assert (again.status_code, again.headers["location"]) == (303, "/ui")
 
 
 def test_a_guess_does_not_spend_the_address(entry: Entry, client: httpx.Client) -> None:
