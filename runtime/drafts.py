@@ -44,7 +44,9 @@ def parsed_draft(text: str, *, is_json: bool, named: str) -> dict[str, Any]:
         if not isinstance(draft, dict):
             raise ValueError("not an object")
     except (ValueError, RecursionError) as error:
-        raise UnreadableFileError(named, str(error)) from None
+        unread = UnreadableFileError(named, str(error))
+        unread.hint = "correct the TOML or JSON at that place; `odc terms draft` writes a draft to begin with"
+        raise unread from None
     return draft
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from analyst_server.api.access import PAGES
 from analyst_server.api.surface import TheAnalyst
-from analyst_server.browser.answers import Form, PageRoute, go_to, require_yes, show
+from analyst_server.browser.answers import Form, PageRoute, go_to, no_such_page, require_yes, show
 from analyst_server.browser.looking import ONE, seen
 from analyst_server.browser.visits import TheVisitor
 from analyst_server.pages import acts
@@ -75,7 +75,7 @@ def take(
 
 def _act(name: str) -> Act:
     if name not in acts.ACTS:
-        raise NotFoundError("there is no such page")
+        raise no_such_page()
     return acts.ACTS[name]
 
 
@@ -87,4 +87,4 @@ def _check_party(act: Act, status: Status, party: str) -> None:
 @router.get(f"{PAGES}/{{rest:path}}")
 async def unknown() -> Response:
     """Say of every other address below the pages that it is none."""
-    raise NotFoundError("there is no such page")
+    raise no_such_page()

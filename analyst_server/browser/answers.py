@@ -19,7 +19,7 @@ from analyst_server.browser.visits import COOKIE, SignInNeededError, TheVisitor,
 from analyst_server.pages.elements import TEMPLATES
 from pages.guard import is_from_our_page
 from pages.rendering import HEADERS
-from protocol.errors import InputError, MalformedMessageError, NotPermittedError, OdcError
+from protocol.errors import InputError, MalformedMessageError, NotFoundError, NotPermittedError, OdcError
 from protocol.limits import MAX_MESSAGE_BYTES
 from protocol.operations import JSON, PUBLISH_TERMS
 
@@ -89,14 +89,17 @@ def _to_sign_in(request: Request) -> Response:
         return show(request, "once_more.html", here=_here(request))
     if "hx-request" in request.headers:  # a part of a page, in whose place no other page must come
         return Response(headers={"hx-refresh": "true"})
-    response = go_to(f"{SIGN_IN}?next={quote(_here(request))}")
+    ended = "&ended=yes" if request.method == "POST" else ""
+    response = go_to(f"{SIGN_IN}?next={quote(_here(request))}{ended}")
     if COOKIE in request.cookies:
         response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict")
     return response
 
 
 def _here(request: Request) -> str:
-    return request.url.path if request.method == "GET" else PAGES
+    if request.method != "GET":
+        return PAGES
+    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
 
 
 async def _problem_page(request: Request, error: OdcError) -> Response:
@@ -117,6 +120,13 @@ def _visitor_if_any(request: Request) -> Visitor | None:
         return sessions_of(request).visitor(request)
     except (OdcError, SignInNeededError):
         return None
+
+
+def no_such_page() -> NotFoundError:
+    """Return the error of an address that no page has."""
+    error = NotFoundError("there is no such page")
+    error.hint = "follow the link below: every page is reached from there"
+    return error
 
 
 async def fields_of(request: Request) -> dict[str, str]:

@@ -18,6 +18,7 @@ from analyst_server.browser.answers import Form, PageRoute, go_to, require_yes, 
 from analyst_server.browser.visits import TheVisitor, Visitor
 from analyst_server.services import prepare, views
 from analyst_server.services.analyst import Analyst
+from pages.paging import part_of
 from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError, OdcError
 from protocol.operations import PUBLISH_TERMS
@@ -34,6 +35,13 @@ def ask(request: Request, analyst: TheAnalyst, visitor: TheVisitor) -> Response:
     """Ask for a draft of terms."""
     visitor.require(PUBLISH_TERMS)
     return _asked(request, analyst, visitor, {}, None)
+
+
+@router.post(NEW)
+def ask_again(request: Request, analyst: TheAnalyst, visitor: TheVisitor, fields: Form) -> Response:
+    """Show the form again with a draft that was checked, to change it."""
+    visitor.require(PUBLISH_TERMS)
+    return _asked(request, analyst, visitor, fields, None)
 
 
 @router.post(f"{NEW}/check")
@@ -93,13 +101,18 @@ def _asked(
     request: Request, analyst: Analyst, visitor: Visitor, fields: Mapping[str, str], error: OdcError | None
 ) -> Response:
     listed = views.listing(analyst, visitor.holder, visitor.grant.only)
+    replaces = fields.get("replaces", "")
+    newest = [one for one in reversed(listed) if one["state"] in prepare.CAN_BE_REPLACED]
+    offered, more = part_of(newest, 0)
+    chosen = [one for one in newest if one["collaboration_id"] == replaces and one not in offered]
     return show(
         request,
         "draft.html",
         visitor=visitor,
         draft=fields.get("draft", ""),
-        replaces=fields.get("replaces", ""),
-        can_be_replaced=[one for one in listed if one["state"] in prepare.CAN_BE_REPLACED],
+        replaces=replaces,
+        can_be_replaced=[*chosen, *offered],
+        has_older=more is not None,
         error=error,
         code=STATUS[type(error)] if error is not None else 200,
         calls=(PUBLISH_TERMS, {"collaboration_id": "{id}"}),

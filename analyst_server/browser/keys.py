@@ -14,7 +14,7 @@ from analyst_server.browser.answers import Form, PageRoute, go_to, require_yes, 
 from analyst_server.browser.visits import TheVisitor, Visitor
 from analyst_server.services import api_tokens, certificates
 from protocol import operations
-from protocol.errors import NotFoundError, NotPermittedError
+from protocol.errors import InputError, NotFoundError, NotPermittedError
 from protocol.identity import Identity
 from protocol.operations import Operation
 
@@ -49,7 +49,11 @@ def reject(analyst: TheAnalyst, visitor: TheVisitor, invitation_id: str, fields:
     """Reject one request with a reason, which the party that asked reads."""
     sender = _sender(visitor, operations.REJECT_CERTIFICATE_REQUEST)
     require_yes(fields)
-    body = json.dumps({"reason": fields.get("reason", "")}).encode()
+    if not (reason := fields.get("reason", "").strip()):
+        error = InputError("a rejection needs its reason, which the institution reads")
+        error.hint = "go back, say why, and send the form again; nothing was changed"
+        raise error
+    body = json.dumps({"reason": reason}).encode()
     certificates.reject(analyst, sender, invitation_id, body)
     return go_to(REQUESTS)
 

@@ -20,6 +20,7 @@ from analyst_server.pages.report import report_sections
 from analyst_server.services import prepare, report, views
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.end import ENDED
+from pages.paging import part_of
 from protocol import operations
 from protocol.answers import Status
 from protocol.errors import MalformedMessageError
@@ -34,9 +35,11 @@ _STEPS_OF_A_PAGE: Final = 500
 
 
 @router.get(PAGES)
-def collaborations(request: Request, analyst: TheAnalyst, visitor: TheVisitor) -> Response:
-    """Show every collaboration that the visitor can see, and where each stands."""
+def collaborations(request: Request, analyst: TheAnalyst, visitor: TheVisitor, start: str = "0") -> Response:
+    """Show the collaborations that the visitor can see, and where each stands; the newest first."""
     visitor.require(operations.LIST_COLLABORATIONS)
+    listed = views.listing(analyst, visitor.holder, visitor.grant.only)
+    shown, after = part_of(listed[::-1], _number(start, "a collaboration in the list"))
     rows = [
         {
             "status": one,
@@ -44,10 +47,18 @@ def collaborations(request: Request, analyst: TheAnalyst, visitor: TheVisitor) -
             "counts": standing.counts(one),
             "waits": standing.waits(one),
         }
-        for one in views.listing(analyst, visitor.holder, visitor.grant.only)
+        for one in shown
     ]
     twin = operations.LIST_COLLABORATIONS.url()
-    return show(request, "collaborations.html", visitor=visitor, rows=rows, path=standing.PATH, twin=twin)
+    return show(
+        request,
+        "collaborations.html",
+        visitor=visitor,
+        rows=rows,
+        next=after,
+        path=standing.PATH,
+        twin=twin,
+    )
 
 
 @router.get(ONE)
@@ -95,9 +106,7 @@ def ledger(
     """Show every step, and the analyst's signature under all of them."""
     operation = operations.FETCH_LEDGER
     visitor.require(operation, collaboration_id)
-    if not re.fullmatch(r"[0-9]{1,15}", start):
-        raise MalformedMessageError("start", "is not the number of an entry")
-    body = views.ledger_page(analyst, visitor.holder, collaboration_id, int(start))
+    body = views.ledger_page(analyst, visitor.holder, collaboration_id, _number(start, "an entry"))
     values = standing_values(seen(analyst, visitor, collaboration_id))
     return show(
         request,
@@ -146,6 +155,12 @@ def _invitation(request: Request, visitor: Visitor, status: Status) -> str | Non
     if visitor.holder is not None or status["state"] != State.ENROLLING:
         return None
     return acts.invitation_text(status, f"https://{request.url.netloc}")
+
+
+def _number(start: str, of: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,15}", start):
+        raise MalformedMessageError("start", f"is not the number of {of}")
+    return int(start)
 
 
 def _twin(operation: Operation, collaboration_id: str) -> str:

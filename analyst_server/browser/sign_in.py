@@ -39,9 +39,9 @@ async def static(name: str) -> Response:
 
 
 @router.get(SIGN_IN)
-async def sign_in(request: Request, next: str = PAGES) -> Response:  # noqa: A002  # as in the address
-    """Ask for an API token."""
-    return show(request, "sign_in.html", next=_own(next), error=None)
+async def sign_in(request: Request, next: str = PAGES, ended: str = "") -> Response:  # noqa: A002  # as in the address
+    """Ask for an API token; say first that a session has ``ended``, if a form was sent in it."""
+    return show(request, "sign_in.html", next=_own(next), error=None, has_ended=ended == "yes")
 
 
 @router.post(SIGN_IN)
@@ -73,7 +73,7 @@ def sign_out(request: Request, sessions: TheSessions, _form: Form) -> Response:
 
 
 def _refused(request: Request, error: OdcError, target: str) -> Response:
-    page = show(request, "sign_in.html", next=target, error=error, code=STATUS[type(error)])
+    page = show(request, "sign_in.html", next=target, error=error, has_ended=False, code=STATUS[type(error)])
     if page.status_code == 401:  # it has to name a scheme of authentication (RFC 9110, 15.5.2)
         page.headers["www-authenticate"] = "Bearer"
     return page

@@ -26,7 +26,7 @@ from pages.guard import Guard
 from protocol.errors import NotPermittedError, TokenRefusedError
 from protocol.identity import Identity
 from protocol.operations import Operation
-from protocol.tokens import token_digest, token_id
+from protocol.tokens import Scope, token_digest, token_id
 
 COOKIE: Final = "__Host-odc-pages"
 """The prefix lets a browser take it over TLS only, and for this host alone."""
@@ -84,9 +84,22 @@ class Visitor:
         """Raise `NotPermittedError` unless the visitor may call an operation, by the table of operations."""
         scope = scope_of(operation)
         if scope is not None:
-            self.grant.require(scope, collaboration_id)
+            self._require_scope(scope, collaboration_id)
         elif not self.by_certificate:
-            raise NotPermittedError("this page needs a client certificate: no API token is enough")
+            error = NotPermittedError("this page needs a client certificate: no API token is enough")
+            error.hint = "open it with a browser that has the institution's certificate, or use `odc` there"
+            raise error
+
+    def _require_scope(self, scope: Scope, collaboration_id: str | None) -> None:
+        try:
+            self.grant.require(scope, collaboration_id)
+        except NotPermittedError as error:
+            is_operator = self.holder is None and not self.by_certificate
+            if is_operator and scope == "manage" and self.grant.scope != "manage":
+                error.hint = (
+                    "create a token with `odc-analyst token create --scope manage`, and sign in with it"
+                )
+            raise
 
     def may(self, operation: Operation, collaboration_id: str | None = None) -> bool:
         """Return whether `require` would let the visitor through."""

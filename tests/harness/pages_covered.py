@@ -53,6 +53,7 @@ COVERED: Final[dict[str, str]] = {
     f"analyst: GET {_ROUND}/cancel": _LEFT_OUT,
     "analyst: POST /pages/sign-in": _BARE,
     "analyst: POST /pages/sign-out": _OUT,
+    "analyst: POST /pages/new": _CORRECTED,
     "analyst: POST /pages/new/check": _LIFE,
     "analyst: POST /pages/new/publish": _CORRECTED,
     "analyst: POST /pages/requests/{invitation_id}/rejection": _REJECTS,

@@ -51,7 +51,13 @@ def test_the_lead_sees_who_waits_and_rejects_with_a_reason(waiting: Api) -> None
 
 
 @pytest.mark.parametrize(
-    "fields", [{"reason": "x"}, {"confirmed": "yes"}, {"confirmed": "yes", "reason": "\x00"}]
+    "fields",
+    [
+        {"reason": "x"},
+        {"confirmed": "yes"},
+        {"confirmed": "yes", "reason": "\x00"},
+        {"confirmed": "yes", "reason": "   "},
+    ],
 )
 def test_without_a_reason_or_the_box_nobody_is_rejected(waiting: Api, fields: dict[str, str]) -> None:
     answer = send(waiting.as_party(LEAD), REJECTION, REJECTION, **fields)

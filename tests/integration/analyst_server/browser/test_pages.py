@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from html import unescape
 
 import httpx
 import pytest
@@ -223,3 +224,42 @@ def test_an_institution_that_nobody_named_cannot_be_excluded(api: Api, round_pag
     assert client.get(f"{round_page}/exclude", params={"party": "nobody"}).status_code == 404
     answer = send(client, f"{round_page}/exclude", round_page, party="nobody", confirmed="yes")
     assert answer.status_code == 404
+
+
+def test_a_long_list_has_several_pages_the_newest_first(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.paging.MOST", 2)
+    ids = [f"{number}{31 * 'e'}" for number in range(3)]
+    for found in ids:
+        api.world.publish(make_terms(collaboration_id=found))
+    client = with_token(api, operator_token(api))
+    first, second = (client.get(f"/pages{query}").text for query in ("", "?start=2"))
+    assert [one[:8] in first for one in ids] == [False, True, True]
+    assert [one[:8] in second for one in ids] == [True, False, False]
+    assert 'href="/pages?start=2"' in first
+    assert "The next collaborations" not in second
+    assert client.get("/pages?start=x").status_code == 400
+    draft = client.get("/pages/new").text
+    assert [f'<option value="{one}"' in draft for one in ids] == [False, True, True]
+    assert "Of an older one" in draft
+
+
+def test_a_draft_that_was_checked_can_be_changed(api: Api) -> None:
+    api.world.enrol(*DRAFT["parties"])
+    api.world.publish()
+    client, text = with_token(api, operator_token(api)), json.dumps(DRAFT)
+    checked = send(client, "/pages/new/check", "/pages/new", draft=text, replaces=api.world.id)
+    assert 'formaction="/pages/new" formnovalidate>Back to the draft' in checked.text
+    again = client.post("/pages/new", data={**hidden(checked.text), "draft": text}, headers=SAME_ORIGIN)
+    assert again.status_code == 200
+    assert text in unescape(again.text)
+    assert f'<option value="{api.world.id}" selected>' in again.text
+
+
+def test_advice_on_a_page_is_for_who_reads_it(api: Api) -> None:
+    client = with_token(api, operator_token(api, "read"))
+    assert "odc-analyst token create --scope manage" in client.get("/pages/new").text
+    assert "a browser that has the institution" in client.get("/pages/tokens").text
+    assert "follow the link below" in client.get("/pages/nothing").text
+    for draft in ("title = 3 4", "{"):
+        answer = send(with_token(api, operator_token(api)), "/pages/new/check", "/pages/new", draft=draft)
+        assert "correct the TOML or JSON" in answer.text

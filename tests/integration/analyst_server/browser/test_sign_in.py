@@ -79,6 +79,24 @@ def test_after_the_sign_in_only_a_page_of_ours_is_gone_to(api: Api, client: http
     assert hidden(shown)["next"] == wanted
 
 
+def test_after_the_sign_in_the_page_is_the_one_with_its_query(api: Api, client: httpx.Client) -> None:
+    wanted = f"/pages/collaborations/{api.world.id}/exclude?party={HOSPITAL}"
+    shown = client.get(client.get(wanted).headers["location"]).text
+    assert hidden(shown)["next"] == wanted
+    assert "Your session has ended" not in shown
+
+
+def test_who_sends_a_form_after_the_session_is_told_that_nothing_was_changed(
+    api: Api, signed_in: httpx.Client
+) -> None:
+    page = f"/pages/collaborations/{api.world.id}/cancel"
+    form = {**hidden(signed_in.get(page).text), "confirmed": "yes"}
+    api.world.clock.forward(IDLE_S)
+    answer = signed_in.post(page, data=form, headers=SAME_ORIGIN)
+    assert "Your session has ended" in signed_in.get(answer.headers["location"]).text
+    assert api.world.state != "cancelled"
+
+
 def test_a_session_ends_when_nobody_looks_and_after_a_day_of_work_in_any_case(
     api: Api, signed_in: httpx.Client
 ) -> None:
