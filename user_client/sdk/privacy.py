@@ -29,7 +29,8 @@ from user_client.sdk.row_order import shuffled
 from user_client.secret.bands import Told, told_by
 from user_client.secret.basis import axes_of, draw_secret_basis, perturbed, principal_axes
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian
-from user_client.secret.signal import Moments, OwnScore, Signal, Targets, score_from, score_of, targets_of
+from user_client.secret.signal import Moments, OwnScore, Signal, score_from, score_of
+from user_client.secret.targets import Targets, targets_of
 from user_client.tables import encode_labels, encode_rows, strata, table_from
 
 KEPT_BY_BASIS = 0.95

@@ -14,7 +14,7 @@ from user_client.rows import are_alike, class_counts
 from user_client.scores import can_be_scored
 from user_client.sdk.hold_out import choose
 from user_client.secret.cox import residuals
-from user_client.secret.signal import targets_of
+from user_client.secret.targets import targets_of
 from user_client.tables import strata
 
 ROWS = 2**21 + 12_345

@@ -5,7 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from user_client.secret.basis import principal_axes
-from user_client.secret.signal import OwnScore, score_of, targets_of
+from user_client.secret.signal import OwnScore, score_of
+from user_client.secret.targets import targets_of
 
 Matrix = NDArray[np.float64]
 
