@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from protocol.sums import is_by_class
+from protocol.table_schema import LevelsColumn
 from protocol.terms import Terms
 from protocol.texts import visible
 from runtime.terminal import minute, privacy_in_words
@@ -97,7 +98,7 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
             " member would read them, and the analyst with one"
         )
     if found.rows and terms.sums is not None and terms.sums.cohort:
-        warnings += _laid_open_in_words(found.profile, terms.sums.min_rows)
+        warnings += _laid_open_in_words(terms, terms.sums.min_rows, found.profile)
     if found.rows and terms.sums is None:  # of sums nothing is projected away
         least, signal = terms.least_signal, found.signal
         is_lost = least is not None and signal is not None and signal.kept < least
@@ -107,19 +108,27 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
     return warnings, rest
 
 
-def _laid_open_in_words(profile: Sequence[ColumnProfile], min_rows: int) -> list[str]:
-    """Return what the total tells of our own rows where every institution gets it, and of which few rows."""
-    return [
-        OURS_ALONE,
-        *(
-            f"column '{column.name}': of our rows, {count:,} {'has' if count == 1 else 'have'} the level"
-            f" {level}, fewer than the {min_rows} of min_rows: if no other institution has it, every member"
-            " reads the sums of so few"
-            for column in profile
-            for level, count in column.level_rows.items()
-            if 0 < count < min_rows
-        ),
-    ]
+def _laid_open_in_words(terms: Terms, min_rows: int, profile: Sequence[ColumnProfile]) -> Iterator[str]:
+    """Yield what the total tells of our own rows where every institution gets it, level by level."""
+    yield OURS_ALONE
+    drafted = {column.name: column for column in terms.table_schema.columns}
+    for column in profile:
+        told = drafted[column.name]
+        shares = dict(zip(told.levels, told.shares, strict=True)) if isinstance(told, LevelsColumn) else {}
+        for level, count in column.level_rows.items():
+            has = (
+                f"column '{column.name}': of our rows, {count:,} {'has' if count == 1 else 'have'} the level"
+            )
+            if count and shares.get(level) == 0:
+                yield (
+                    f"{has} {level}, and the table that the terms were drafted from had none (its share is"
+                    " 0): if no other institution has it either, every member reads the sums of these rows"
+                )
+            elif 0 < count < min_rows:
+                yield (
+                    f"{has} {level}, fewer than the {min_rows} of min_rows: if no other institution has it,"
+                    " every member reads the sums of so few"
+                )
 
 
 def _coded_in_words(profile: Sequence[ColumnProfile]) -> list[str]:

@@ -271,13 +271,14 @@ def test_who_checks_or_prepares_a_table_reads_what_a_level_of_its_own_lays_open(
 ) -> None:
     consortium.until_anchored(**COHORT)
     ours = stays(1)
-    ours["ward"] = ["nowhere" if place < 3 else ward for place, ward in enumerate(ours["ward"])]
+    ours["ward"] = ["nowhere" if place < 30 else ward for place, ward in enumerate(ours["ward"])]
+    ours["sex"] = ["f" if place < 3 else "m" for place in range(60)]
     terms = consortium.hospital_round.terms
     warnings, _ = risk_in_words(terms, check_table(terms, pa.table(ours)))
     assert OURS_ALONE in warnings
-    few = [one for one in warnings if "fewer than the 5 of min_rows" in one]
-    assert len(few) == 1
-    assert few[0].startswith("column 'ward': of our rows, 3 have the level nowhere")
+    few, unknown = (one for one in warnings if "of our rows" in one)
+    assert few.startswith("column 'sex': of our rows, 3 have the level f, fewer than the 5 of min_rows")
+    assert unknown.startswith("column 'ward': of our rows, 30 have the level nowhere, and the table that the")
     prepared = consortium.hospital_round.prepare(csv(consortium.directory / "ours.csv", ours))
     assert f"warning: {OURS_ALONE}" in summary_in_words(prepared).splitlines()
 
