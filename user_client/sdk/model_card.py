@@ -94,23 +94,65 @@ def _input_of(column: Column) -> str:
     return f"days since {'1970-01-01' if column.since is None else f'the date in {column.since}'}"
 
 
+@dataclass(frozen=True)
+class Card:
+    """What a model is, what it is worth and what was signed.
+
+    Attributes
+    ----------
+    party : str
+        The institution that can predict with it.
+    model : str
+        Its kind, and whose rows trained it.
+    inputs : mapping of str to str
+        The columns that it needs, and what each is, as `inputs_of` says it.
+    """
+
+    title: str
+    purpose: str
+    party: str
+    predicts: str
+    model: str
+    alignment: str
+    signed: str
+    inputs: Mapping[str, str]
+    scores: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def card_of(directory: RoundDirectory, evaluation: Evaluation | None, report: MemberReport | None) -> Card:
+    """Return the card of the model that we have received."""
+    terms, party = accepted_terms(directory), directory.load(DownlinkManifest).party
+    teachers = _teachers(terms, party, report)
+    return Card(
+        title=terms.title,
+        purpose=terms.purpose or "",
+        party=party,
+        predicts=f"Predicts {_predicted(terms)}",
+        model=f"Model: {model_told(directory, terms, report)}, of the rows of {teachers}",
+        alignment=f"Alignment: {alignment_told(terms, report)}",
+        signed=f"Collaboration {terms.collaboration_id}, terms {digest(terms).hex()}",
+        inputs=inputs_of(own_schema(directory)),
+        scores=tuple(_scores(evaluation, report, is_ours=trained_model(directory) is not None)),
+        warnings=tuple(warnings_of(terms)),
+    )
+
+
 def card(
     directory: RoundDirectory, evaluation: Evaluation | None, report: MemberReport | None, now: int
 ) -> str:
-    """Return the card as Markdown."""
-    terms, manifest = accepted_terms(directory), directory.load(DownlinkManifest)
-    inputs = inputs_of(own_schema(directory))
+    """Return the card of an exported file, as Markdown."""
+    found = card_of(directory, evaluation, report)
     lines = [
-        f"# {terms.title}",
-        *(["", terms.purpose] if terms.purpose else []),
+        f"# {found.title}",
+        *(["", found.purpose] if found.purpose else []),
         "",
-        f"**{warning_of(terms)}**",
+        f"**{warning_of(accepted_terms(directory))}**",
         "",
-        f"- Predicts {_predicted(terms)}",
-        f"- Model: {model_told(directory, terms, report)}, of the rows of"
-        f" {_teachers(terms, manifest.party, report)}; this file is that of {manifest.party}",
-        f"- Alignment: {alignment_told(terms, report)}",
-        f"- Collaboration {terms.collaboration_id}, terms {digest(terms).hex()}",
+        f"- {found.predicts}",
+        f"- {found.model}; this file is that of {found.party}",
+        f"- {found.alignment}",
+        f"- {found.signed}",
         f"- Exported {second(now)} by odc {__version__}",
         "",
         "## Inputs",
@@ -120,15 +162,15 @@ def card(
         "",
         "| column | type |",
         "|---|---|",
-        *(f"| {_escaped(name)} | {_escaped(_tensor(kind))} |" for name, kind in inputs.items()),
+        *(f"| {_escaped(name)} | {_escaped(_tensor(kind))} |" for name, kind in found.inputs.items()),
         "",
         "## Scores",
         "",
-        *(f"- {line}" for line in _scores(evaluation, report, is_ours=trained_model(directory) is not None)),
+        *(f"- {line}" for line in found.scores),
         "",
         "## What the terms warn of",
         "",
-        *(f"- {warning}" for warning in warnings_of(terms)),
+        *(f"- {warning}" for warning in found.warnings),
     ]
     return "\n".join(lines) + "\n"
 

@@ -44,12 +44,12 @@ class Predicted:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A picture of a few rows (PNG), and the uplink that it goes with."""
+class Drawn:
+    """An uplink that was prepared here, and a picture of a few of its rows (PNG) if one was asked for."""
 
     prepared: str
     """As `prepared_digest` names it."""
-    png: bytes
+    png: bytes | None
 
 
 @router.post(f"{ONE}/accept")
@@ -102,11 +102,10 @@ def prepare(desk: TheDesk, collaboration_id: str, fields: Form) -> Response:
     named, shape = _named(fields), _shape(fields.get("shape", "").strip())
     desk.found(collaboration_id).rows = named
 
-    def do(_session: Session, chosen: Round, _work: Work) -> Picture | None:
+    def do(_session: Session, chosen: Round, _work: Work) -> Drawn:
         prepared = chosen.prepare(named.source, attacks="quick")
-        if shape is None:
-            return None
-        return Picture(prepared_digest(prepared), chosen.draw_picture(named.source, shape))
+        png = chosen.draw_picture(named.source, shape) if shape else None
+        return Drawn(prepared_digest(prepared), png)
 
     return _begin(desk, "prepare", collaboration_id, do, named)
 

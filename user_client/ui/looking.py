@@ -198,18 +198,24 @@ def leaving(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         is_late = prepared is not None and chosen.party in chosen.terms.late_consumers
     seen = prepared_digest(prepared) if prepared else ""
     result = desk.found(collaboration_id).of("prepare")
-    picture = result.value if result else None
+    # another table may have been prepared since, at the terminal
+    drawn = result if result and result.value.prepared == seen else None
+    twin = {
+        "prepared": prepared.to_json() if prepared else None,
+        "table": drawn.table if drawn else None,
+        "refused": refused,
+    }
     return show(
         request,
         "leaving.html",
-        {"prepared": prepared.to_json() if prepared else None, "refused": refused},
+        twin,
         tab="leaving",
         prepared=prepared,
         refused=refused,
         lines=summary_in_words(prepared, refused).splitlines() if prepared else [],
         charts=leaving_charts(prepared) if prepared else [],
-        # another table may have been prepared since, at the terminal
-        picture=base64.b64encode(picture.png).decode() if picture and picture.prepared == seen else "",
+        table=drawn.table if drawn else "",
+        picture=base64.b64encode(drawn.value.png).decode() if drawn and drawn.value.png else "",
         seen=seen,
         may_send=step.kind == "contribute" and not refused,
         is_empty=prepared is not None and not prepared.table_rows and not is_late,
@@ -264,18 +270,15 @@ def predict(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
 @router.get(f"{ONE}/card")
 def card(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
     """Show the card of the model: what it is, what it is worth, and what was signed."""
-    with desk.round(collaboration_id) as (session, chosen):
+    with desk.round(collaboration_id) as (_, chosen):
         status = chosen.status()
         report = None
         with suppress(OdcError):  # the card does without
             report = chosen.report()
         is_received = chosen.directory.holds(DownlinkManifest)
-        words = (
-            model_card.card(chosen.directory, chosen.evaluation, report, session.clock())
-            if is_received
-            else ""
-        )
-    return show(request, "card.html", {"card": words}, tab="card", words=words, **_standing(status))
+        found = model_card.card_of(chosen.directory, chosen.evaluation, report) if is_received else None
+    twin = {"card": found and asdict(found)}
+    return show(request, "card.html", twin, tab="card", card=found, **_standing(status))
 
 
 def result_page(work: Work) -> str:

@@ -8,8 +8,10 @@ import pytest
 
 from analyst_server.services import end
 from protocol.limits import MAX_NAME_CHARS
+from tests.harness.clicking import Clicking
 from tests.harness.in_process import HOSPITAL, Consortium, csv, rows
-from tests.integration.user_client.ui.conftest import Clicking
+from user_client.errors import ConnectionFailedError
+from user_client.sdk import join
 from user_client.tables import Source
 from user_client.ui.work import Named
 
@@ -77,10 +79,15 @@ def test_the_words_come_back_with_the_form_that_predicts(clicking: Clicking) -> 
 
 def test_a_picture_is_shown_beside_the_table_that_it_is_of(clicking: Clicking) -> None:
     made = anchored(clicking)
-    clicking.work("prepare", "/table", table=str(made.table(1)), shape="1x3")
-    assert PNG in clicking.see("/leaving")
+    table = str(made.table(1))
+    clicking.work("prepare", "/table", table=table, shape="1x3")
+    page = clicking.see("/leaving")
+    assert PNG in page
+    assert f"Prepared from <code>{table}</code>" in page
     made.hospital_round.prepare(made.table(2))  # at the terminal
-    assert PNG not in clicking.see("/leaving")
+    page = clicking.see("/leaving")
+    assert PNG not in page
+    assert "Prepared from" not in page
 
 
 def test_a_result_names_the_table_that_it_is_of(clicking: Clicking) -> None:
@@ -203,3 +210,37 @@ def test_nothing_is_fetched_of_what_was_cancelled(clicking: Clicking) -> None:
     end.cancel(made.analyst, made.id)
     for page in ("/predict", "/card"):
         assert "no model can be fetched any more" in clicking.see(page)
+
+
+def test_the_model_card_speaks_of_no_file_that_was_not_made(clicking: Clicking) -> None:
+    made = released(clicking)
+    page = clicking.see("/card")
+    assert "Model: logistic" in page
+    assert "What it reads" in page
+    assert "Alignment: " in page
+    for words in ("This file", "Exported", "# Readmission", "tensor"):
+        assert words not in page
+    card = clicking.client.get(f"{clicking.round}/card?as=json").json()["card"]
+    assert card["inputs"] == dict.fromkeys(("x0", "x1", "x2"), "number")
+    assert card["party"] == made.hospital.membership.party
+
+
+def test_the_lead_sees_how_many_wait(leading: Clicking) -> None:
+    made = leading.consortium
+    for name, said in (("hospital-x", "hospital-x waits for"), ("hospital-y", "wait for")):
+        join(made.session(name), made.invitation(name))
+        assert f"{said} a certificate" in leading.client.get("/ui").text
+
+
+def test_of_a_form_without_an_answer_nobody_says_that_nothing_was_changed(
+    clicking: Clicking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clicking.consortium.publish()
+
+    def no_answer(*_: object) -> None:
+        raise ConnectionFailedError("the analyst did not answer in time")
+
+    monkeypatch.setattr("user_client.ui.acting.reject_terms", no_answer)
+    answer = clicking.send("reject", "/terms", reason="why not")
+    assert answer.status_code == 502
+    assert "Nothing was changed" not in answer.text
