@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from ctypes import c_uint64
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,16 +68,28 @@ class TellingExecutor(Executor):
         """Forget what was told, before another step."""
 
 
+class _Children(SpawnContext):
+    """Starts processes, and remembers them: those of another pool are not ours to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: list[SpawnProcess] = []
+
+    def Process(self, *given: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
+        self.started.append(SpawnProcess(*given, **options))
+        return self.started[-1]
+
+
 class ToldPool(ProcessPoolExecutor, TellingExecutor):
     """A pool that knows how far what it computes is; of several processes, the one that told last."""
 
     def __init__(self, processes: int, memory_bytes: int, blob_dir: Path, ports: Sequence[int]) -> None:
-        context = multiprocessing.get_context("spawn")
+        self._children = _Children()
         # one number and no lock: who is killed while it writes leaves the old one or the new one
-        self._shared = context.RawValue(c_uint64, 0)
+        self._shared = self._children.RawValue(c_uint64, 0)
         super().__init__(
             processes,
-            mp_context=context,
+            mp_context=self._children,
             initializer=_begin,
             initargs=(memory_bytes, blob_dir, ports, self._shared),
         )
@@ -88,15 +101,19 @@ class ToldPool(ProcessPoolExecutor, TellingExecutor):
     def forget(self) -> None:
         self._shared.value = 0
 
+    def end(self) -> None:
+        """End the pool's processes, whatever they compute."""
+        self.shutdown(wait=False, cancel_futures=True)
+        for child in self._children.started:
+            child.terminate()
+        for child in self._children.started:  # a second `shutdown` would not wait
+            child.join()
+
 
 def stop_process_pool(pool: Executor) -> None:
     """End the pool and whatever it computes. A blob that it was writing stays partial."""
-    pool.shutdown(wait=False, cancel_futures=True)
-    children = multiprocessing.active_children()
-    for child in children:
-        child.terminate()
-    for child in children:  # a second `shutdown` would not wait
-        child.join()
+    if isinstance(pool, ToldPool):
+        pool.end()
 
 
 def told_by(pool: Executor | None) -> Told | None:

@@ -44,6 +44,7 @@ def _end(analyst: Analyst, collaboration_id: str, event: Event) -> None:
             rounds.discard_result(unit, collaboration)
         move(unit, collaboration, event, at=analyst.clock())
         judging.drop(collaboration)
+        collaboration.lease_owner = collaboration.lease_until = None  # whoever judges its model stops
     erase_arrays(analyst, collaboration_id)
 
 

@@ -132,7 +132,10 @@ def are_expected(analyst: Analyst) -> bool:
 
 
 def renew(analyst: Analyst, collaboration_id: str, owner: str, lease_s: int) -> None:
-    """Prolong the lease of a claimed round; raises `RoundFailedError` if another worker has taken it."""
+    """Prolong the lease of a claimed round.
+
+    Raises `RoundFailedError` if another worker has taken it, or its collaboration has ended.
+    """
     with analyst.records.begin(write=True) as unit:
         _prolong(analyst, owned(analyst, unit, collaboration_id, owner), owner, lease_s)
 
@@ -379,11 +382,11 @@ def sums_of(uplink: Uplink) -> StoredArray:
 def owned(analyst: Analyst, unit: Unit, collaboration_id: str, owner: str) -> Collaboration:
     """Return a round that a worker of this process holds.
 
-    Raises `RoundFailedError` if it was claimed again since, or is held by nobody.
+    Raises `RoundFailedError` if it was claimed again since, has ended, or is held by nobody.
     """
     collaboration = find(unit, collaboration_id)
     if not analyst.leases.is_held_by(collaboration, owner):
-        raise RoundFailedError("another worker has taken this round up")
+        raise RoundFailedError("another worker has taken this round up, or it has ended")
     return collaboration
 
 

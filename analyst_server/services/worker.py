@@ -25,7 +25,7 @@ from analyst_server.services.analyst import Analyst
 from analyst_server.store import Uplink
 from analyst_server.training.progress import Told
 from protocol.answers import Computing
-from protocol.errors import OdcError, StorageError
+from protocol.errors import OdcError, RoundFailedError, StorageError
 from runtime.logs import REQUEST, ROUND, telling
 from runtime.storage import storage_error
 
@@ -39,6 +39,8 @@ FAILED: Final = "failed"
 """How a step of a computation ends."""
 RENEWALS: Final = 4
 """How often a lease is renewed in its own time."""
+MOST_UNSEEN_S: Final = 5.0
+"""For so long the judgement of a model goes on at most whose collaboration was closed."""
 _ENDED_TWICE: Final = "a compute process ended unexpectedly, twice; it may have run out of memory"
 _NEEDS_MEMORY: Final = (
     "it needs more memory than ODC_ANALYST_COMPUTE_MEMORY_MB allows, or than the machine has;"
@@ -294,14 +296,26 @@ class Worker:
             self._on_step(step.__name__, outcome, time.perf_counter() - began)
 
     def _wait_for(self, collaboration_id: str, future: Future[T]) -> T:
-        """Return the result of a step, and renew the lease until it is there."""
+        """Return the result of a step, and renew the lease until it is there.
+
+        A step that nobody wants any more is ended: the next round would wait for it.
+        """
+        try:
+            return self._wait_in_turns(collaboration_id, future)
+        except RoundFailedError:
+            if self._executor is not None:
+                self._stop_executor(self._executor)
+                self._executor = None
+            raise
+
+    def _wait_in_turns(self, collaboration_id: str, future: Future[T]) -> T:
         renewed_at = noted_at = time.monotonic()
         noted: Told | None = None
         while not wait([future], timeout=self._poll_s).done:
             if self._stop.is_set():
                 future.cancel()
                 raise _StoppedError
-            if time.monotonic() >= renewed_at + self._lease_s / RENEWALS:
+            if time.monotonic() >= renewed_at + min(self._lease_s / RENEWALS, MOST_UNSEEN_S):
                 self._renew(collaboration_id)
                 renewed_at = time.monotonic()
             told = told_by(self._executor)

@@ -40,10 +40,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def put_in_order(made: Consortium) -> Iterator[None]:
-    """Whatever became of a test, the next one finds a server and a straight line."""
+    """Whatever became of a test, the next one finds a server with nothing to do, and a straight line."""
     yield
     if made.analyst.server is None:
         made.analyst.start()
+    made.close_all()
     made.go_through("hospital-b", made.analyst.port)
 
 
@@ -102,6 +103,7 @@ def test_the_analyst_may_be_killed_while_it_computes(made: Consortium, states: t
     made.wait_for(found, *states)  # a process that has loaded its libraries aligns in milliseconds
     kill_and_restart(made)
     made.receive_all(found)
+    made.close_all()  # what is judged until then is not looked at
     events = [entry["event"] for entry in made.records()["ledger"] if entry["collaboration_id"] == found]
     assert events.count("resume") >= 1
     assert events.count("release") == 1
@@ -184,6 +186,17 @@ def test_a_killed_contribute_goes_on_when_it_is_run_again(made: Consortium, larg
     made.wait_for(found, "released")
     made.sessions["hospital-b"].round(found).receive()
     assert len(made.sessions["hospital-b"].round(found).predict(rows(5, 9, features=20)).labels) == 9
+
+
+def test_a_model_is_judged_no_longer_once_its_round_is_closed(made: Consortium) -> None:
+    found = made.anchored(model=SLOW_MODEL)
+    made.contribute_all(found, 1500)
+    made.receive_all(found)
+    judging = compute_processes(made)
+    made.analyst.run("collaboration", "close", found, "--yes")
+    _, alive = psutil.wait_procs(judging, timeout=WAIT_S)  # they would wait for the next round
+    assert judging
+    assert not alive
 
 
 def test_a_compute_process_that_is_killed_once_costs_nobody_anything(made: Consortium) -> None:

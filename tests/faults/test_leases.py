@@ -21,6 +21,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
         yield found
 
 
+@pytest.fixture(autouse=True)
+def judge_nothing(made: Consortium) -> Iterator[None]:
+    """No test waits until a model of the one before is judged."""
+    yield
+    made.close_all()
+
+
 def test_a_killed_servers_round_is_taken_up_at_once(made: Consortium) -> None:
     found = made.anchored(model=SLOW_MODEL)
     made.contribute_all(found, 1500)

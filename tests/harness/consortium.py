@@ -222,6 +222,11 @@ class Consortium:
             assert time.monotonic() < deadline, f"a model is not judged\n{self.log()[-2000:]}"
             time.sleep(0.02)
 
+    def close_all(self) -> None:
+        """End every released round, so that no model is judged any more."""
+        for row in self._ask("SELECT id FROM collaborations WHERE state = 'released'"):
+            self.analyst.run("collaboration", "close", row["id"], "--yes")
+
     def records(self) -> dict[str, Any]:
         """Everything the analyst has: all rows of all tables, and the size of every blob.
 

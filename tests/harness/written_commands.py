@@ -99,7 +99,7 @@ def _first_word(line: str) -> str:
 
 PROGRAMS: Final = frozenset(
     {"odc", "odc-analyst", "odc-demo", "odc_analyst", "make", "pip", "python", "python3", "docker", "curl"}
-    | {"git", "export", "mkdir", "openssl", "cp", "createdb", "pg_dump", "dask"}
+    | {"git", "export", "mkdir", "openssl", "cp", "createdb", "dropdb", "pg_dump", "pg_restore", "dask"}
 )
 
 

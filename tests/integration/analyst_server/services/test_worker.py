@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.services import downlinks, judging, rounds
+from analyst_server.services import downlinks, end, judging, rounds
 from analyst_server.services import worker as worker_module
 from analyst_server.services.worker import Workers
 from protocol.errors import StorageBusyError
@@ -225,6 +225,29 @@ def test_a_worker_that_is_stopped_leaves_the_judging_to_the_next(world: World) -
     finally:
         second.stop()
     assert judgement(world)["within"] is not None
+
+
+@pytest.mark.parametrize("lease_s", [2, 3600])
+def test_the_judging_of_a_round_that_is_closed_is_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch, lease_s: int
+) -> None:
+    monkeypatch.setattr(worker_module, "MOST_UNSEEN_S", 0.01)
+    ended = threading.Event()
+
+    class Endless(Pool):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            ended.set()
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def step(*_: Any) -> Any:
+        end.close(world.analyst, world.id)
+        assert ended.wait(LIMIT_S)
+
+    computed(world)
+    runner = Watched(world, Endless(step), lease_s=lease_s)
+    runner.run_judging(judging.claim(world.analyst, runner.owner, lease_s) or "")
+    assert ended.is_set()
+    assert (world.state, world.row().lease_owner) == ("closed", None)
 
 
 def test_rounds_that_somebody_waits_for_go_before_judging(world: World) -> None:

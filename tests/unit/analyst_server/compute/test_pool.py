@@ -29,6 +29,18 @@ def test_work_runs_in_another_process_until_the_pool_is_stopped(tmp_path: Path) 
         time.sleep(0.01)
 
 
+def test_a_pool_ends_no_process_of_another(tmp_path: Path) -> None:
+    first, second = (process_pool(1, memory_bytes=0, blob_dir=tmp_path / "blobs") for _ in range(2))
+    try:
+        worker = second.submit(os.getpid).result(LIMIT_S)
+        first.submit(os.getpid).result(LIMIT_S)
+        stop_process_pool(first)
+        assert second.submit(os.getpid).result(LIMIT_S) == worker
+    finally:
+        stop_process_pool(first)
+        stop_process_pool(second)
+
+
 def test_the_directory_of_blobs_is_made_by_the_server_which_can_say_what_failed(tmp_path: Path) -> None:
     pool = process_pool(1, memory_bytes=0, blob_dir=tmp_path / "blobs")
     stop_process_pool(pool)
