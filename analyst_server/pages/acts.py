@@ -66,7 +66,7 @@ EXCLUDE: Final = Act(
 )  # fmt: skip
 CANCEL: Final = Act(
     operations.CANCEL, Event.CANCEL, "Cancel the collaboration",
-    happens=("The collaboration ends without a model. Its ledger stays.",),
+    happens=("The collaboration ends without a model. Its ledger stays.", "What is being computed is ended."),
     forever=(
         "Everything that the institutions have sent is erased here.",
         "To go on, new terms have to be published, signed and sent to again.",
@@ -89,11 +89,17 @@ _OF_ONE_PARTY: Final = (EXCLUDE,)
 def possible(status: Status) -> list[Act]:
     """Return the acts that the state of a collaboration allows; the use case may still refuse one."""
     state, is_held = State(status["state"]), standing(status).is_held
-    found = [act for act in ACTS.values() if (state, act.event) in TRANSITIONS and act not in _OF_ONE_PARTY]
+    found = [act for act in ACTS.values() if _allows(state, act.event) and act not in _OF_ONE_PARTY]
     if not any(member["uplink"] == "received" for member in status["members"]):
         found = [act for act in found if act is not SEAL]
     computes = state in (State.ALIGNING, State.TRAINING) and not is_held
     return [act for act in found if not (computes and act in (RELEASE, RESUME))]
+
+
+def _allows(state: State, event: Event) -> bool:
+    """Return whether a step, or a failure and then the step, leads on from a state."""
+    fails = event is Event.CANCEL and (state, Event.FAIL) in TRANSITIONS
+    return fails or (state, event) in TRANSITIONS
 
 
 def can_be_excluded(status: Status, member: MemberStatus) -> bool:

@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 ENDED: Final = (State.CLOSED, State.CANCELLED)
 
 
-def cancel(analyst: Analyst, collaboration_id: str) -> None:
+def cancel(analyst: Analyst, collaboration_id: str, *, is_asked: bool = True) -> None:
     """End a collaboration before its release, and erase the arrays that were received.
 
-    A model that is held is discarded.
+    A model that is held is discarded, and one that is computed no longer, if a person asks for that.
 
-    Raises `OutOfOrderError` after the release.
+    Raises `OutOfOrderError` after the release, and for a round that is computed if nobody asks.
     """
-    _end(analyst, collaboration_id, Event.CANCEL)
+    _end(analyst, collaboration_id, Event.CANCEL, is_asked=is_asked)
 
 
 def close(analyst: Analyst, collaboration_id: str) -> None:
@@ -33,24 +33,33 @@ def close(analyst: Analyst, collaboration_id: str) -> None:
 
     Raises `OutOfOrderError` before the release.
     """
-    _end(analyst, collaboration_id, Event.CLOSE)
+    _end(analyst, collaboration_id, Event.CLOSE, is_asked=True)
 
 
-def _end(analyst: Analyst, collaboration_id: str, event: Event) -> None:
+def _end(analyst: Analyst, collaboration_id: str, event: Event, *, is_asked: bool) -> None:
     with analyst.records.begin(write=True) as unit:
         collaboration = find(unit, collaboration_id)
-        if event is Event.CANCEL and rounds.is_held(collaboration):
+        computed = collaboration.now_in in (State.ALIGNING, State.TRAINING)
+        if event is Event.CANCEL and computed and (is_asked or rounds.is_held(collaboration)):
             move(unit, collaboration, Event.FAIL, at=analyst.clock())
             rounds.discard_result(unit, collaboration)
         move(unit, collaboration, event, at=analyst.clock())
         judging.drop(collaboration)
-        collaboration.lease_owner = collaboration.lease_until = None  # whoever judges its model stops
+        collaboration.lease_owner = collaboration.lease_until = None  # whoever computes for it stops
     erase_arrays(analyst, collaboration_id)
 
 
 def erase_arrays(analyst: Analyst, collaboration_id: str) -> None:
     """Remove uplinks, whole or partial, the sealed anchor matrix, and the arrays of the downlinks."""
     analyst.blobs.erase(collaboration_id)
+
+
+def erase_if_ended(analyst: Analyst, collaboration_id: str) -> None:
+    """Erase what was computed for a collaboration while it ended."""
+    with analyst.records.begin() as unit:
+        is_ended = find(unit, collaboration_id).now_in in ENDED
+    if is_ended:
+        erase_arrays(analyst, collaboration_id)
 
 
 def erase_ended(analyst: Analyst) -> None:

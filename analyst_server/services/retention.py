@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from analyst_server.services import end
@@ -73,7 +74,7 @@ def purge(analyst: Analyst) -> list[Kept]:
             found.append(one)
             continue
         try:
-            ending = end.close if event is Event.CLOSE else end.cancel
+            ending = end.close if event is Event.CLOSE else partial(end.cancel, is_asked=False)
             ending(analyst, one.collaboration_id)
         except OutOfOrderError:  # it is computed, or has moved on meanwhile
             found.append(one)

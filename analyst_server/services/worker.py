@@ -20,7 +20,7 @@ from typing import Final, ParamSpec, TypeVar
 from analyst_server.compute.dask_pool import ComputeUnreachableError
 from analyst_server.compute.pool import TellingExecutor, told_by
 from analyst_server.compute.sequence import load_libraries
-from analyst_server.services import judging, latecomers, retention, rounds
+from analyst_server.services import end, judging, latecomers, retention, rounds
 from analyst_server.services.analyst import Analyst
 from analyst_server.store import Uplink
 from analyst_server.training.progress import Told
@@ -40,7 +40,7 @@ FAILED: Final = "failed"
 RENEWALS: Final = 4
 """How often a lease is renewed in its own time."""
 MOST_UNSEEN_S: Final = 5.0
-"""For so long the judgement of a model goes on at most whose collaboration was closed."""
+"""For so long a step goes on at most whose collaboration was cancelled or closed."""
 _ENDED_TWICE: Final = "a compute process ended unexpectedly, twice; it may have run out of memory"
 _NEEDS_MEMORY: Final = (
     "it needs more memory than ODC_ANALYST_COMPUTE_MEMORY_MB allows, or than the machine has;"
@@ -195,6 +195,7 @@ class Worker:
             raise
         except OdcError as error:
             log.warning("round %s: %s", collaboration_id[:8], error.detail)
+            end.erase_if_ended(self._analyst, collaboration_id)
         except ValueError as error:  # its text says what is wrong with the data
             rounds.fail(self._analyst, collaboration_id, self.owner, str(error))
         except BrokenProcessPool:
@@ -242,6 +243,7 @@ class Worker:
             raise
         except OdcError as error:
             log.warning("%s: %s", name, error.detail)
+            end.erase_if_ended(self._analyst, collaboration_id)
 
     def _judge(self, name: str, collaboration_id: str) -> None:
         run = partial(self._run_step, collaboration_id)

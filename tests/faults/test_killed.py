@@ -188,6 +188,19 @@ def test_a_killed_contribute_goes_on_when_it_is_run_again(made: Consortium, larg
     assert len(made.sessions["hospital-b"].round(found).predict(rows(5, 9, features=20)).labels) == 9
 
 
+def test_what_a_cancelled_round_computes_is_ended(made: Consortium) -> None:
+    found = made.anchored(model={**SLOW_MODEL, "epochs": 10_000})
+    made.contribute_all(found, 1500)
+    made.wait_for(found, "training")
+    computing = compute_processes(made)
+    made.analyst.run("collaboration", "cancel", found)
+    _, alive = psutil.wait_procs(computing, timeout=WAIT_S)
+    assert computing
+    assert not alive
+    events = [entry["event"] for entry in made.records()["ledger"] if entry["collaboration_id"] == found]
+    assert events[-2:] == ["fail", "cancel"]
+
+
 def test_a_model_is_judged_no_longer_once_its_round_is_closed(made: Consortium) -> None:
     found = made.anchored(model=SLOW_MODEL)
     made.contribute_all(found, 1500)

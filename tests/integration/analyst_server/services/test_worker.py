@@ -227,6 +227,29 @@ def test_a_worker_that_is_stopped_leaves_the_judging_to_the_next(world: World) -
     assert judgement(world)["within"] is not None
 
 
+def test_what_is_computed_of_a_round_that_is_cancelled_is_ended_and_erased(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "MOST_UNSEEN_S", 0.01)
+    ended = threading.Event()
+
+    class Endless(Pool):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            ended.set()
+            super().shutdown(wait, cancel_futures=cancel_futures)
+
+    def step(*_: Any) -> Any:
+        end.cancel(world.analyst, world.id)
+        world.analyst.blobs.append(f"{world.id}/work-0/left", 0, b"behind")
+        assert ended.wait(LIMIT_S)
+
+    runner = Watched(world.until_sealed(), Endless(step))
+    runner.run_round(rounds.claim(world.analyst, runner.owner, 10) or "")
+    assert ended.is_set()
+    assert (world.state, world.row().lease_owner) == ("cancelled", None)
+    assert world.analyst.blobs.stored_bytes() == 0
+
+
 @pytest.mark.parametrize("lease_s", [2, 3600])
 def test_the_judging_of_a_round_that_is_closed_is_ended(
     world: World, monkeypatch: pytest.MonkeyPatch, lease_s: int
