@@ -121,6 +121,7 @@ WITHHELD: Final[Mapping[str, str]] = {
     "arrays": "they stand in the manifest",
     "sums_noise": "how many rows were clipped is counted without noise, and the rest follows from the terms",
     "would_pass": "about terms that do not exist",
+    "members_get_total": "it stands in the terms",
     "isolated": "figures of one column, which it names",
 }
 """Fields of ``prepared.json`` that never leave, and why."""
