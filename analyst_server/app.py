@@ -25,14 +25,15 @@ from analyst_server.browser import acting, drafting, keys, live, looking, sign_i
 from analyst_server.browser.visits import Sessions
 from analyst_server.compute import DaskPool, process_pool, stop_dask_pool, stop_process_pool
 from analyst_server.notices.notifier import Notifier
-from analyst_server.services import api_tokens
+from analyst_server.services import api_tokens, certificates
 from analyst_server.services.analyst import Analyst
+from analyst_server.services.certificate_end import CertificateEnd
 from analyst_server.services.changes import Changes
 from analyst_server.services.checkpoints import Checkpoints
-from analyst_server.services.followed_revocations import FollowedRevocations
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.meter import Meter
 from analyst_server.services.readiness import Readiness
+from analyst_server.services.regular_looks import RegularLooks
 from analyst_server.services.worker import Worker, Workers
 from analyst_server.settings import Settings
 from analyst_server.telemetry.collected import Collected
@@ -87,12 +88,12 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         meter = Meter(analyst.records, settings.bytes_counted_by, analyst.clock, measures.carried)
-        followed = FollowedRevocations(analyst)
+        looks = RegularLooks(partial(certificates.follow_revocations, analyst), CertificateEnd(analyst).look)
         workers.start()
         meter.start()
         if notifier is not None:
             notifier.start()
-        followed.start()
+        looks.start()
         try:
             yield {
                 "meter": meter,
@@ -106,7 +107,7 @@ def create_app(
                 await to_thread.run_sync(notifier.stop)
             await to_thread.run_sync(workers.stop)
             meter.stop()
-            await to_thread.run_sync(followed.stop)
+            await to_thread.run_sync(looks.stop)
             if traces is not None:  # here: after the lifespan uvicorn ends the process by the signal it got
                 await to_thread.run_sync(traces.close)
             analyst.records.dispose()

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from analyst_server.installation import require_noted_stores
+from analyst_server.installation import STORES_FILE, require_noted_stores
 from analyst_server.services.end import ENDED
 from analyst_server.settings import Settings
 from analyst_server.store import DirectoryBlobs, Records, only_server
@@ -170,8 +170,8 @@ def restore(settings: Settings, source: Path) -> Backup:
     for name, file in listed.files.items():
         _require_intact(source, name, file)
     with only_server(settings.data_dir):
-        for leftover in ("-wal", "-shm"):  # of other records: SQLite would read them into these
-            (settings.data_dir / f"{_DATABASE}{leftover}").unlink(missing_ok=True)
+        for leftover in (STORES_FILE, f"{_DATABASE}-wal", f"{_DATABASE}-shm"):  # of other records
+            (settings.data_dir / leftover).unlink(missing_ok=True)
         for name in sorted(listed.files, key=lambda name: (name == _LAST, name)):
             _copy(source, settings.data_dir, name)
     records = Records(settings.database)

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from analyst_server.cli_options import AsJson, DataDir, settings_of
-from analyst_server.installation import open_analyst
+from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of
 from analyst_server.services import audit as trails
 from protocol.errors import InputError
 
@@ -22,7 +21,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Print every step of every collaboration, and who acted here, oldest first; with --json a line each."""
-    analyst = open_analyst(settings_of(data_dir))
+    analyst = open_as_operator(settings_of(data_dir))
     for line in trails.trail(analyst, _seconds(since)):
         typer.echo(json.dumps(line) if as_json else _text(line))
 

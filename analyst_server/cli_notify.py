@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from analyst_server.cli_options import AsJson, DataDir, settings_of, show_value
-from analyst_server.installation import open_analyst, unix_now
+from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value
+from analyst_server.installation import unix_now
 from analyst_server.notices.webhook import Webhook, webhook_of
 from analyst_server.services.waits import trial_notice
 from protocol.errors import InputError
@@ -32,7 +32,7 @@ def notify(
     if test:
         _send_test(webhook, as_json)
         return
-    with open_analyst(settings).records.begin() as unit:
+    with open_as_operator(settings).records.begin() as unit:
         rows = [
             {
                 "id": row.id,

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from analyst_server.services import certificates
 from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings
-from analyst_server.store import Blobs, DirectoryBlobs, Leases, Records, S3Blobs
+from analyst_server.store import Blobs, DirectoryBlobs, Leases, Records, S3Blobs, place_of
 from protocol.codec import encode
 from protocol.envelope import sign
 from protocol.errors import (
@@ -34,6 +34,7 @@ from protocol.errors import (
     InputError,
     InvitationError,
     TrustError,
+    UnreadableFileError,
 )
 from protocol.identity import (
     Identity,
@@ -179,7 +180,8 @@ def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Ana
 
 def note_stores(settings: Settings) -> None:
     """Write down where records and arrays are, for commands that are run without the server's settings."""
-    content = json.dumps({"database": settings.database_place, "blobs": settings.blob_url}).encode()
+    place = place_of(settings.database_url) if settings.database_url else ""
+    content = json.dumps({"database": place, "blobs": settings.blob_url}).encode()
     path = settings.data_dir / STORES_FILE
     if not path.exists() or path.read_bytes() != content:
         write_whole(path, content)
@@ -188,15 +190,22 @@ def note_stores(settings: Settings) -> None:
 def require_noted_stores(settings: Settings) -> None:
     """Raise `InputError` if the server's records or arrays are elsewhere, and these settings do not say so.
 
-    A command would make empty records in the data directory, and answer from them.
+    A command would make empty records in the data directory, and answer from them. Raises
+    `UnreadableFileError` if what the server has noted cannot be read.
     """
     path = settings.data_dir / STORES_FILE
     if not path.exists():
         return
-    noted = json.loads(path.read_bytes())
+    try:
+        noted = json.loads(path.read_bytes())
+        database, blobs = str(noted["database"]), str(noted["blobs"])
+    except (ValueError, KeyError, TypeError):
+        damaged = UnreadableFileError(path, "it is not what the server has written")
+        damaged.hint = "start the server: it writes the file again"
+        raise damaged from None
     for what, place, name in (
-        ("records", "" if settings.database_url else noted["database"], "DATABASE_URL"),
-        ("arrays", "" if settings.blob_url else noted["blobs"], "BLOB_URL"),
+        ("records", "" if settings.database_url else database, "DATABASE_URL"),
+        ("arrays", "" if settings.blob_url else blobs, "BLOB_URL"),
     ):
         if place:
             error = InputError(f"the server's {what} are in {place}, and ODC_ANALYST_{name} is not set here")

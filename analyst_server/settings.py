@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -106,14 +106,6 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """Return the SQLAlchemy address of the database."""
         return self.database_url or f"sqlite:///{self.data_dir / 'odc.sqlite'}"
-
-    @property
-    def database_place(self) -> str:
-        """Return where the records are, without a password; empty if they are in ``data_dir``."""
-        if not self.database_url:
-            return ""
-        found = urlsplit(self.database_url)
-        return f"{found.scheme.partition('+')[0]}://{found.hostname or ''}{found.path}"
 
     @property
     def compute_memory_bytes(self) -> int:

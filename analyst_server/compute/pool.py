@@ -104,9 +104,10 @@ class ToldPool(ProcessPoolExecutor, TellingExecutor):
     def end(self) -> None:
         """End the pool's processes, whatever they compute."""
         self.shutdown(wait=False, cancel_futures=True)
-        for child in self._children.started:
+        children = [child for child in self._children.started if child.pid is not None]  # some cannot start
+        for child in children:
             child.terminate()
-        for child in self._children.started:  # a second `shutdown` would not wait
+        for child in children:  # a second `shutdown` would not wait
             child.join()
 
 

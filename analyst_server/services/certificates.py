@@ -8,6 +8,7 @@ A party has one request without a certificate at most, so that no member can fil
 from __future__ import annotations
 
 import base64
+import logging
 import re
 from collections.abc import Iterator
 from typing import Final, Literal
@@ -27,6 +28,7 @@ from protocol.errors import (
     LimitExceededError,
     MalformedMessageError,
     NotFoundError,
+    OdcError,
 )
 from protocol.identity import (
     Identity,
@@ -40,6 +42,8 @@ from protocol.identity import (
 from protocol.invitation import Rejection
 from protocol.limits import MAX_MESSAGE_BYTES, MAX_PENDING_ENROLMENTS
 from protocol.messages import Enrolment, InvitationTicket, Renewal
+
+log = logging.getLogger(__name__)
 
 MOST_OF_A_PAGE: Final = 1024
 """Requests of one page; those with the longest chains fill it before."""
@@ -299,6 +303,14 @@ def newest_revocations(analyst: Analyst) -> bytes:
     if held is None:
         raise NotFoundError("no certificate of this consortium was revoked yet")
     return held.der
+
+
+def follow_revocations(analyst: Analyst) -> None:
+    """Use the revocation list that another process of the analyst may have taken."""
+    try:
+        load_revocations(analyst)
+    except OdcError as error:
+        log.warning("revocations of other processes are not seen now: %s", error.detail)
 
 
 def load_revocations(analyst: Analyst) -> None:

@@ -71,9 +71,8 @@ def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) ->
         If its anchor representation cannot be aligned.
     RoundFailedError
         If another worker has taken the round; or if what is stored is damaged: if that is an uplink, its
-        institution is asked to send the same bytes again. The claim ends with its lease.
-    OutOfOrderError
-        If the round was closed meanwhile.
+        institution is asked to send the same bytes again. The claim ends with its lease. Also if the round
+        was closed meanwhile.
     """
     spec, blobs = spec_of(analyst, uplink), analyst.blobs
     try:

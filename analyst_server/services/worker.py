@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
@@ -188,10 +188,10 @@ class Worker:
             )
             log.info("round %s: done", collaboration_id[:8])
         except _StoppedError:
-            rounds.hand_back(self._analyst, collaboration_id, self.owner)
+            self._let_go(rounds.hand_back, collaboration_id)
             log.info("round %s: left for the next start", collaboration_id[:8])
         except ComputeUnreachableError:
-            rounds.hand_back(self._analyst, collaboration_id, self.owner)
+            self._let_go(rounds.hand_back, collaboration_id)
             raise
         except OdcError as error:
             log.warning("round %s: %s", collaboration_id[:8], error.detail)
@@ -213,7 +213,7 @@ class Worker:
             latecomers.compute(self._analyst, uplink, self.owner, run=run)
             log.info("%s: aligned", name)
         except _StoppedError:
-            rounds.end_lease(self._analyst, uplink.collaboration_id, self.owner)
+            self._let_go(rounds.end_lease, uplink.collaboration_id)
             log.info("%s: left for the next start", name)
         except OdcError as error:
             log.warning("%s: %s", name, error.detail)
@@ -221,7 +221,7 @@ class Worker:
             latecomers.refuse(self._analyst, uplink, self.owner, str(error))
             log.warning("%s: refused, %s", name, error)
         except ComputeUnreachableError:
-            rounds.end_lease(self._analyst, uplink.collaboration_id, self.owner)
+            self._let_go(rounds.end_lease, uplink.collaboration_id)
             raise
         except BrokenProcessPool:
             self._drop_pool()
@@ -236,10 +236,10 @@ class Worker:
             self._judge(name, collaboration_id)
             log.info("%s: judged", name)
         except _StoppedError:
-            rounds.end_lease(self._analyst, collaboration_id, self.owner)
+            self._let_go(rounds.end_lease, collaboration_id)
             log.info("%s: left for the next start", name)
         except ComputeUnreachableError:
-            rounds.end_lease(self._analyst, collaboration_id, self.owner)
+            self._let_go(rounds.end_lease, collaboration_id)
             raise
         except OdcError as error:
             log.warning("%s: %s", name, error.detail)
@@ -257,6 +257,11 @@ class Worker:
             give_up(_ENDED_TWICE)
         except Exception as error:  # noqa: BLE001  # `_told` logs it
             give_up(_told(name, error))
+
+    def _let_go(self, give_up: Callable[[Analyst, str, str], None], collaboration_id: str) -> None:
+        """Give up what was claimed, so that nobody waits for its lease."""
+        with suppress(RoundFailedError):  # its collaboration has ended just now
+            give_up(self._analyst, collaboration_id, self.owner)
 
     def _pool(self) -> Executor:
         if self._executor is None:

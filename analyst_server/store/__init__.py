@@ -9,7 +9,7 @@ from analyst_server.store.arrays import (
 )
 from analyst_server.store.blobs import Blobs, DirectoryBlobs, MemoryBlobs, only_server
 from analyst_server.store.leases import Leases
-from analyst_server.store.records import Records, Unit
+from analyst_server.store.records import Records, Unit, place_of
 from analyst_server.store.s3 import S3Blobs, remember_access
 from analyst_server.store.tables import (
     ActRow,
@@ -64,6 +64,7 @@ __all__ = [
     "UplinkState",
     "at_least_single",
     "only_server",
+    "place_of",
     "remember_access",
     "store_array",
     "store_arrays",

@@ -421,6 +421,12 @@ def _parsed(url: str) -> URL:
     return found
 
 
+def place_of(url: str) -> str:
+    """Return where records are, without a user or a password; raises `InputError` as opening them does."""
+    found = _parsed(url)
+    return f"{found.get_backend_name()}://{found.host or ''}/{found.database or ''}"
+
+
 def _newer() -> InputError:
     error = InputError(
         "these records were written by a later version of the analyst, which changed their tables"

@@ -24,6 +24,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -111,9 +112,12 @@ class S3Blobs(Blobs):
 
     def require_direct(self) -> None:
         """Raise `InputError` if the environment names a proxy, which a process that computes cannot reach."""
-        endpoint = urlsplit(self._access().get("AWS_ENDPOINT_URL", "https://s3.amazonaws.com"))
+        access, proxies = self._access(), getproxies_environment()
+        region = access.get("AWS_REGION") or access.get("AWS_DEFAULT_REGION") or "us-east-1"
+        endpoint = urlsplit(access.get("AWS_ENDPOINT_URL", f"https://s3.{region}.amazonaws.com"))
         host = endpoint.hostname or ""
-        if endpoint.scheme in getproxies_environment() and not proxy_bypass(host):
+        is_direct = proxy_bypass(host) or _is_in_a_network(host, proxies.get("no", ""))
+        if not is_direct and {endpoint.scheme, "all"} & set(proxies):
             error = InputError(
                 f"the S3 server {host} would be reached through a proxy, and rounds could not read it"
             )
@@ -374,6 +378,15 @@ class S3Blobs(Blobs):
         # indexes first: none is left that names a piece that is gone
         keys = sorted((key for key, _ in self._listed(folder)), key=lambda key: ".pieces/" in key)
         self._delete(*keys)
+
+
+def _is_in_a_network(host: str, listed: str) -> bool:
+    """Return whether an address is in one of the networks of a list such as ``NO_PROXY``."""
+    for one in listed.split(","):
+        with suppress(ValueError):  # a name, here or there
+            if ip_address(host) in ip_network(one.strip(), strict=False):
+                return True
+    return False
 
 
 def _part(key: str) -> str:

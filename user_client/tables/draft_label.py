@@ -21,6 +21,8 @@ from user_client.tables.remarks import remarks_on_capitals
 
 MANY_NUMBERS: Final = 6
 """So many classes, all of them numbers, may be numbers to predict: a scale of grades has up to five."""
+CLEARLY_MOST: Final = 0.75
+"""Share of the rows from which on a class is hardly the one to find; near a half, chance decides."""
 FEWEST_EVENTS: Final = 5
 """Rows with the event that a draft needs."""
 
@@ -101,7 +103,7 @@ def _remarks_on_meaning(label: str, classes: Sequence[str], groups: Matrix64) ->
         )
     if len(classes) == 2:
         first, second = (int(np.count_nonzero(groups == number)) for number in range(2))
-        if 0 < first < second:
+        if first > 0 and second >= CLEARLY_MOST * (first + second):
             yield (
                 f"{label}: PR-AUC, calibration and coefficients are of the second class, {classes[1]}, which"
                 f" {100 * second / (first + second):.0f} % of the rows have; if {classes[0]} is the one to"

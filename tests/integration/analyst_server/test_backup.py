@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from analyst_server.backup import LIST_FILE, back_up, restore
-from analyst_server.installation import note_stores
+from analyst_server.installation import note_stores, require_noted_stores
 from analyst_server.services import end
 from analyst_server.settings import Settings
 from analyst_server.store import DirectoryBlobs, Records
@@ -118,16 +121,49 @@ def test_what_is_no_list_is_refused(made: Path, tmp_path: Path, text: str) -> No
 
 
 def test_a_log_of_other_records_is_not_read_into_those_of_the_backup(made: Path, tmp_path: Path) -> None:
-    leftover = elsewhere(tmp_path).data_dir / "odc.sqlite-wal"
-    leftover.parent.mkdir()
-    leftover.write_bytes(b"of records that were here before")
+    target = elsewhere(tmp_path).data_dir
+    target.mkdir()
+    with closing(sqlite3.connect(tmp_path / "others.sqlite")) as others:
+        others.execute("PRAGMA journal_mode=WAL")
+        others.execute("CREATE TABLE of_others (value)")
+        others.commit()
+        for end in ("-wal", "-shm"):  # as a server that was killed leaves them
+            shutil.copy(tmp_path / f"others.sqlite{end}", target / f"odc.sqlite{end}")
     restore(elsewhere(tmp_path), made)
-    assert not leftover.exists() or leftover.read_bytes() == b""
+    with closing(sqlite3.connect(target / "odc.sqlite")) as restored:
+        names = {name for (name,) in restored.execute("SELECT name FROM sqlite_master")}
+    assert "collaborations" in names
+    assert "of_others" not in names
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff"])
+def test_a_note_of_the_stores_that_is_damaged_is_named(
+    settings: Settings, tmp_path: Path, content: bytes
+) -> None:
+    (settings.data_dir / "stores.json").write_bytes(content)
+    with pytest.raises(UnreadableFileError, match=r"stores\.json") as caught:
+        back_up(settings, tmp_path / "safe", now=NOW)
+    assert "start the server" in caught.value.hint
+
+
+def test_a_restore_forgets_where_other_records_were(made: Path, tmp_path: Path) -> None:
+    target = elsewhere(tmp_path)
+    target.data_dir.mkdir()
+    note_stores(target.model_copy(update={"database_url": "postgresql://db/odc"}))
+    restore(target, made)
+    require_noted_stores(target)
 
 
 @pytest.mark.parametrize(
     ("url", "place"),
-    [("postgresql+psycopg://odc:hunter2@db.example/odc", "postgresql://db.example/odc"), ("", "")],
+    [
+        ("postgresql+psycopg://odc:hunter2@db.example/odc", "postgresql://db.example/odc"),
+        (
+            "postgresql+psycopg://odc:pa/hunter2#[@db.example:5432/odc?x=hunter2",
+            "postgresql://db.example/odc",
+        ),
+        ("", ""),
+    ],
 )
 def test_a_command_without_the_servers_settings_makes_no_backup_of_other_records(
     settings: Settings, tmp_path: Path, url: str, place: str

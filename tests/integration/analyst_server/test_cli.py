@@ -12,9 +12,11 @@ import tomli_w
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from analyst_server import __main__, cli, cli_audit, cli_options, serving
+from analyst_server import __main__, cli, cli_options, serving
+from analyst_server.installation import note_stores
 from analyst_server.services import api_tokens, downlinks, rounds
 from analyst_server.services.stored import blob_key
+from analyst_server.settings import Settings
 from protocol import __version__
 from protocol.errors import (
     CertificateRequiredError,
@@ -49,8 +51,7 @@ def leaves() -> set[tuple[str, ...]]:
 @pytest.fixture
 def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command of the analyst whose stores are those of ``world``."""
-    for module in (cli_options, cli_audit):
-        monkeypatch.setattr(module, "open_analyst", lambda _settings: world.analyst)
+    monkeypatch.setattr(cli_options, "open_analyst", lambda _settings: world.analyst)
     runner = CliRunner()
 
     def call(*arguments: Any) -> Any:
@@ -71,6 +72,26 @@ RUN_UNTIL_INTERRUPTED = {("serve",), ("compute-worker",)}
 @pytest.mark.parametrize("path", sorted(leaves() - RUN_UNTIL_INTERRUPTED), ids=" ".join)
 def test_every_command_answers_machines(path: tuple[str, ...]) -> None:
     assert "--json" in CliRunner().invoke(cli.app, [*path, "--help"], env={"COLUMNS": "200"}).output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("audit",), ("notify",), ("verify",), ("token", "list")),
+        *(("collaboration", "list"), ("collaboration", "show", "0" * 32)),
+    ],
+    ids=" ".join,
+)
+def test_no_command_answers_from_other_records_than_the_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "secret").write_text("whsec_" + "A" * 32)
+    monkeypatch.setenv("ODC_ANALYST_WEBHOOK_URL", "https://hooks.example")
+    monkeypatch.setenv("ODC_ANALYST_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
+    note_stores(Settings(data_dir=tmp_path, database_url="postgresql://db/odc"))
+    result = CliRunner().invoke(cli.app, [*words, "--data-dir", str(tmp_path)])
+    assert isinstance(result.exception, InputError)
+    assert "records are in postgresql://db/odc" in result.exception.detail
 
 
 def test_the_promised_commands_are_there() -> None:

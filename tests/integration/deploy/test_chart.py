@@ -119,6 +119,14 @@ def test_whatever_is_outside_may_be_reached(outside: dict[str, str]) -> None:
     assert "port: 53" in text
 
 
+def test_values_that_are_left_empty_are_as_good_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text("identity: {existingSecret: i}\nsettings:\nblobs: {url: }\n")
+    command = [tool("helm"), "template", "demo", str(CHART), "--values", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_numbers_of_a_file_of_values_stay_whole(tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text(

@@ -47,18 +47,6 @@ def test_a_variable_that_nothing_reads_is_named() -> None:
     assert unknown_variables(given) == ["ODC_ANALYST_HOLD_RELEASES"]
 
 
-@pytest.mark.parametrize(
-    ("url", "place"),
-    [
-        ("", ""),
-        ("sqlite:////srv/odc.sqlite", "sqlite:////srv/odc.sqlite"),
-        ("postgresql+psycopg://u:p@db:5432/odc?password=p", "postgresql://db/odc"),
-    ],
-)
-def test_where_the_records_are_is_said_without_a_password(url: str, place: str) -> None:
-    assert Settings(database_url=url).database_place == place
-
-
 def test_the_server_keeps_a_part_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     for there_is, left in ((2**32, 2**32 - 2**29), (2**30, 7 * 2**27), (0, 0)):
         monkeypatch.setattr("analyst_server.settings.machine_bytes", lambda found=there_is: found)

@@ -31,7 +31,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and (gt (int .Values.replicas) 1) (not (include "odc.outside" .)) }}
 {{- fail "replicas is above 1: then database.existingSecret and blobs.url have to be set, for no volume can serve two" }}
 {{- end }}
-{{- if and (hasPrefix "file://" .Values.blobs.url) (not .Values.extraVolumeMounts) }}
+{{- if and (hasPrefix "file://" (.Values.blobs.url | default "")) (not .Values.extraVolumeMounts) }}
 {{- fail "blobs.url is a directory that nothing is mounted at: name its volume in extraVolumes and extraVolumeMounts" }}
 {{- end }}
 {{- if and .Values.metrics.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.metricsFrom) }}
@@ -41,7 +41,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- fail "metrics.serviceMonitor.enabled is set without metrics.enabled: there would be nothing to ask" }}
 {{- end }}
 {{- range $name, $value := dict "DATA_DIR" "persistence" "PORT" "service.port" "DATABASE_URL" "database.existingSecret" "BLOB_URL" "blobs.url" "METRICS_PORT" "metrics.port" "METRICS_HOST" "metrics.enabled" "METRICS_TOKEN_FILE" "metrics.existingSecret" }}
-{{- if hasKey $.Values.settings (print "ODC_ANALYST_" $name) }}
+{{- if hasKey ($.Values.settings | default dict) (print "ODC_ANALYST_" $name) }}
 {{- fail (printf "settings.ODC_ANALYST_%s is set by the chart: use the value %s" $name $value) }}
 {{- end }}
 {{- end }}

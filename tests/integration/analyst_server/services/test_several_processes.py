@@ -18,9 +18,9 @@ import pytest
 
 from analyst_server.services import api_tokens, certificates, judging, latecomers, prepare, rounds
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.followed_revocations import FollowedRevocations
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.meter import Meter, counts_of
+from analyst_server.services.regular_looks import RegularLooks
 from analyst_server.store import Downlink, Records
 from metering.counts import Counts, Flow
 from metering.server import Purpose
@@ -220,8 +220,8 @@ def test_what_one_process_has_revoked_is_revoked_at_another(
 ) -> None:
     root = TrustRoot(world.analyst.root.certificate)
     other = replace(processes[1], root=root)
-    followed = FollowedRevocations(other, every_s=0.01)
-    followed.start()
+    looks = RegularLooks(partial(certificates.follow_revocations, other), every_s=0.01)
+    looks.start()
     try:
         crl = fakes.revoke(fakes.shared_root(), fakes.shared_member().certificate, number=7)
         certificates.publish_revocations(world.analyst, identity(LEAD), crl)
@@ -231,5 +231,5 @@ def test_what_one_process_has_revoked_is_revoked_at_another(
             time.sleep(0.01)
         assert root.revocations.der == crl
     finally:
-        followed.stop()
+        looks.stop()
         world.analyst.root.revocations = None

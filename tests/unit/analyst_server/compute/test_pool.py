@@ -41,6 +41,19 @@ def test_a_pool_ends_no_process_of_another(tmp_path: Path) -> None:
         stop_process_pool(second)
 
 
+def test_a_pool_whose_process_could_not_start_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_process: object) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr("multiprocessing.process.BaseProcess.start", start)
+    pool = process_pool(1, memory_bytes=0, blob_dir=tmp_path / "blobs")
+    with pytest.raises(OSError, match="no more processes"):
+        pool.submit(os.getpid)
+    stop_process_pool(pool)
+
+
 def test_the_directory_of_blobs_is_made_by_the_server_which_can_say_what_failed(tmp_path: Path) -> None:
     pool = process_pool(1, memory_bytes=0, blob_dir=tmp_path / "blobs")
     stop_process_pool(pool)

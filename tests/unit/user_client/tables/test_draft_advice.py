@@ -85,8 +85,10 @@ class TestClasses:
         )
         assert "if YES is the one to find, exchange the two in `classes`" in remark
 
-    @pytest.mark.parametrize("label", [["no"] * 186 + ["yes"] * 14, ["no", "yes"] * 100])
-    def test_a_second_class_that_is_the_rarer_one_is_not(self, label: list[str]) -> None:
+    @pytest.mark.parametrize(
+        "label", [["no"] * 186 + ["yes"] * 14, ["no", "yes"] * 100, ["no"] * 90 + ["yes"] * 110]
+    )
+    def test_a_second_class_that_few_have_or_about_a_half_is_not(self, label: list[str]) -> None:
         assert not [one for one in remarks({"x": RNG.random(200), "y": label}) if "second class" in one]
 
 
