@@ -98,15 +98,15 @@ def test_the_draft_measures_what_the_rows_say_about_the_number(played: Played) -
     assert 0.7 < played.drafted["signal"]["auc"] < 0.8
 
 
-def test_a_label_outside_the_range_is_named_by_its_row_and_nothing_is_sent(played: Played) -> None:
+def test_a_label_outside_the_range_fits_no_terms_and_is_scored_all_the_same(played: Played) -> None:
     lead = played.made.institution(NAMES[0])
     table = progression().slice(0, 20)
     numbers = table.column("progression").to_numpy().copy()
     numbers[6] = 401.5
     at = table.column_names.index("progression")
     pyarrow.csv.write_csv(table.set_column(at, "progression", pa.array(numbers)), lead.home / "wrong.csv")
-    with pytest.raises(
-        CommandError, match="column 'progression', row 7: expected a number from 0 to 400"
-    ) as caught:
-        lead.odc("evaluate", "wrong.csv")
+    with pytest.raises(CommandError, match="1 column does not fit the terms") as caught:
+        lead.odc("terms", "check", "wrong.csv")
     assert "401" not in caught.value.stderr
+    found = lead.odc("evaluate", "wrong.csv")
+    assert (found["rows"], found["sent"]) == (20, False)

@@ -141,6 +141,14 @@ def test_a_number_out_of_its_range_is_refused_by_its_row(value: float) -> None:
         encode_rows(table(age=[5, value]), schema(number()))
 
 
+def test_a_label_out_of_its_range_is_refused_by_its_row_unless_it_is_only_scored() -> None:
+    numbered = schema(number()).model_copy(update={"label_column": NumberLabel(name="cost", low=0, high=400)})
+    costs = pa.table({"age": [5, 5], "cost": [200, 500]})
+    with pytest.raises(LabelOutsideError, match="column 'cost', row 2: expected a number from 0 to 400"):
+        encode_labels(costs, numbered)
+    np.testing.assert_allclose(encode_labels(costs, numbered, in_range=False), [0, 1.5])
+
+
 @pytest.mark.parametrize(("value", "expected"), [(-5, -1), (15, 1), (5, 0)])
 def test_a_number_out_of_its_range_can_be_clipped(value: float, expected: float) -> None:
     found = encode_rows(table(age=[value]), schema(number(out_of_range="clip")))
