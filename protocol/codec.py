@@ -209,7 +209,7 @@ def explained(error: ValidationError) -> list[tuple[tuple[int | str, ...], str, 
         elif item["type"] == "string_pattern_mismatch":
             why = in_words(context["pattern"])
         else:
-            why = item["msg"]
+            why = item["msg"].removeprefix("Value error, ")
         found.append((item["loc"], where, f"{why[:1].lower()}{why[1:]}"))
     return found
 

@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,7 +59,10 @@ def checked_draft(draft: Mapping[str, Any], ids: Mapping[str, str], text: str, *
         return Terms.model_validate({**draft, **ids}, strict=False)
     except ValidationError as error:
         places = dict(_places(text))
-        wrong = [f"{_line(places, place)}{where}: {why}" for place, where, why in explained(error)]
+        wrong = [
+            f"{_line(places, place or _field_in(why, places))}{f'{where}: ' if place else ''}{why}"
+            for place, where, why in explained(error)
+        ]
         found = InputError(f"{named}: {'; '.join(wrong)}")
         found.hint = "correct the file; `odc terms check TABLE --terms FILE` checks it before it is published"
         raise found from None
@@ -79,6 +82,12 @@ def _places(text: str) -> Iterator[tuple[Place, int]]:
             yield table, number
         elif key := _KEY.match(line):
             yield (*table, key[1]), number
+
+
+def _field_in(why: str, places: Collection[Place]) -> Place:
+    """Return the first field that a sentence about several names, or none."""
+    words = re.findall(r"[a-z_]+", why)
+    return next(((word,) for word in words if (word,) in places), ())
 
 
 def _line(places: dict[Place, int], wanted: Place) -> str:

@@ -418,6 +418,8 @@ def test_a_draft_is_checked_against_a_table_before_it_is_published(odc: Odc) -> 
         (('kind = "ranks"', 'kind = "rank"'), "[[table_schema.columns]]", "known are 'numeric', 'ranks'"),
         ((f'"{HOSPITAL}"', '"Hospital A"'), "parties = [", "lower case letters"),
         (('rep_dtype = "i1"', 'rep_dtype = "i2"'), "rep_dtype", "'f2', 'f4'"),
+        (("\nlatent_dim = ", "\nlatent_dim = 9"), "latent_dim", ", latent_dim must be at most the 3 encoded"),
+        (("rows = 3", "rows = 2"), "[anchor]", ", the anchor needs at least as many rows as the 3"),
     ],
 )
 def test_a_mistake_in_a_draft_has_a_line_and_the_allowed_values(

@@ -157,7 +157,7 @@ def test_a_column_that_is_not_in_the_dictionary_is_named(options: Any, tmp_path:
         ('{name = "x", type = "number", low = 1, high = 2, unit = "m"}', "unit"),
         (
             '{name = "x", type = "number", low = 1, high = 2}, {name = "x", type = "date"}',
-            "column 'x': value error, give low and high",
+            "column 'x': give low and high",
         ),
         ('{name = "x", type = "category", levels = ["a", "b"]}, ' * 2, "distinct"),
         ("{name = ", "no TOML file"),
