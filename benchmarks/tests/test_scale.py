@@ -31,6 +31,7 @@ def test_a_round_of_four_has_every_step_and_no_error(tmp_path: Path) -> None:
     assert contributed["steps"] == 4
     assert 0 < contributed["p50_ms"] <= contributed["p99_ms"] <= 1000 * contributed["longest_s"]
     assert contributed["server_ms_per_step"] > 0
+    assert 0 < contributed["longest_request_s"] <= contributed["longest_s"]
 
 
 def test_an_error_of_a_member_is_counted_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +49,13 @@ def test_slopes_are_powers_of_the_number_of_institutions() -> None:
     for parties, contribute, status in ((100, 10.0, 2.0), (1000, 10.0, 20.0)):
         for phase, cost in (("contribute", contribute), ("status", status)):
             found.rows.append(
-                {"parties": parties, "phase": phase, "server_ms_per_step": cost, "longest_s": parties / 1000}
+                {
+                    "parties": parties,
+                    "phase": phase,
+                    "server_ms_per_step": cost,
+                    "longest_s": parties / 1000,
+                    "longest_request_s": parties / 2000,
+                }
             )
     scale.add_claims(found, {100: [], 1000: ["one"]})
     values = {claim.id: claim.value for claim in found.claims}
@@ -57,6 +64,7 @@ def test_slopes_are_powers_of_the_number_of_institutions() -> None:
             "parties_1000_errors": 1,
             "cost_slope_parties_contribute": 1.0,
             "cost_slope_parties_status": 1.0,
+            "scale_longest_request": 0.5,
             "scale_longest_step": 1.0,
         }
     )
