@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from user_client.rows import are_alike, class_counts
+from user_client.scores import FEWEST_OF_A_CLASS
 from user_client.secret.cox import residuals
 from user_client.secret.expansion import Matrix64
 
-FEWEST_OF_A_CLASS: Final = 5
-"""With fewer rows of each of two classes, a score says nothing."""
 FEWEST_NUMBERS: Final = 10
-"""The same for rows with numbers."""
+"""With fewer rows with numbers, a score says nothing, as with fewer than `FEWEST_OF_A_CLASS` of a class."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,9 +8,9 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
+from user_client.scores import FEWEST_OF_A_CLASS
 from user_client.secret.basis import draw_secret_basis, principal_axes
 from user_client.secret.signal import OwnScore, dimensions_of_variance, own_score
-from user_client.secret.targets import FEWEST_OF_A_CLASS
 
 Rows = NDArray[np.float64]
 
