@@ -352,7 +352,7 @@ def exclude(
 
 @collaboration.command()
 def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """End a collaboration before its release, and erase the arrays that were received."""
+    """End a collaboration before its release, also while it is computed, and erase what was received."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     end.cancel(analyst, collaboration_id)
     _show_changed(analyst, collaboration_id, as_json, "cancelled; the arrays that were received are erased")

@@ -89,7 +89,9 @@ def _require_blobs(blobs: Blobs) -> None:
         blobs.ping()
     except StorageError as error:
         said = str(error.__cause__ or error.code).partition("\n")[0][:200]
-        raise type(error)(f"{error.detail}: {said}", **error.context) from error.__cause__
+        told = type(error)(f"{error.detail}: {said}", **error.context)
+        told.hint = "check the bucket, AWS_ENDPOINT_URL and the credentials: docs/operations.md, S3"
+        raise told from error.__cause__
 
 
 def _serve(analyst: Analyst, settings: Settings, owners: Sequence[str]) -> None:

@@ -397,7 +397,7 @@ def exclude(analyst: TheAnalyst, grant: Granted, collaboration_id: str, party: s
 
 @serve(router, operations.CANCEL)
 def cancel(analyst: TheAnalyst, grant: Granted, collaboration_id: str) -> Status:
-    """End a collaboration before its release, and erase the arrays that were received."""
+    """End a collaboration before its release, also while it is computed, and erase what was received."""
     end.cancel(analyst, collaboration_id)
     return views.status(analyst, grant.holder, collaboration_id)
 

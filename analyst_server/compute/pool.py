@@ -75,6 +75,7 @@ class _Children(SpawnContext):
         super().__init__()
         self.started: list[SpawnProcess] = []
 
+    # in the library this is a class, which whoever starts a process calls
     def Process(self, *given: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
         self.started.append(SpawnProcess(*given, **options))
         return self.started[-1]
@@ -101,9 +102,8 @@ class ToldPool(ProcessPoolExecutor, TellingExecutor):
     def forget(self) -> None:
         self._shared.value = 0
 
-    def end(self) -> None:
-        """End the pool's processes, whatever they compute."""
-        self.shutdown(wait=False, cancel_futures=True)
+    def end_processes(self) -> None:
+        """End the processes, whatever they compute."""
         children = [child for child in self._children.started if child.pid is not None]  # some cannot start
         for child in children:
             child.terminate()
@@ -113,8 +113,9 @@ class ToldPool(ProcessPoolExecutor, TellingExecutor):
 
 def stop_process_pool(pool: Executor) -> None:
     """End the pool and whatever it computes. A blob that it was writing stays partial."""
+    pool.shutdown(wait=False, cancel_futures=True)
     if isinstance(pool, ToldPool):
-        pool.end()
+        pool.end_processes()
 
 
 def told_by(pool: Executor | None) -> Told | None:

@@ -23,6 +23,7 @@ class CertificateEnd:
     _said_at: float = float("-inf")
 
     def look(self) -> None:
+        """Say it, if it is time to; for whoever calls this every few seconds."""
         now = self.analyst.clock()
         left_s = self.analyst.certificate.not_valid_after_utc.timestamp() - now
         if left_s > SAID_WITHIN_S or now - self._said_at < _DAY_S:

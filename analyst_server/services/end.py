@@ -39,8 +39,8 @@ def close(analyst: Analyst, collaboration_id: str) -> None:
 def _end(analyst: Analyst, collaboration_id: str, event: Event, *, is_asked: bool) -> None:
     with analyst.records.begin(write=True) as unit:
         collaboration = find(unit, collaboration_id)
-        computed = collaboration.now_in in (State.ALIGNING, State.TRAINING)
-        if event is Event.CANCEL and computed and (is_asked or rounds.is_held(collaboration)):
+        is_computed = collaboration.now_in in (State.ALIGNING, State.TRAINING)
+        if event is Event.CANCEL and is_computed and (is_asked or rounds.is_held(collaboration)):
             move(unit, collaboration, Event.FAIL, at=analyst.clock())
             rounds.discard_result(unit, collaboration)
         move(unit, collaboration, event, at=analyst.clock())

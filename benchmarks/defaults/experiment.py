@@ -28,7 +28,8 @@ from user_client.sdk import Signal, draft_terms
 from user_client.sdk.privacy import draw_basis
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import expand_anchor
-from user_client.secret.signal import own_score
+from user_client.secret.signal import score_of
+from user_client.secret.targets import targets_of
 from user_client.tables import encode_labels, encode_rows
 
 Way = Callable[[int, Matrix], NDArray[Any]]
@@ -146,7 +147,7 @@ def assemble(setup: Setup, seed: int, folder: Path | None) -> Assembled:
     latent_dim = min(drafted.latent_dim, schema.width)
     bases, signals, of_axes = [], [], []
     for party in encoded:
-        score, (_, axes) = own_score(party.rows, party.labels), principal_axes(party.rows)
+        score, (_, axes) = score_of(party.rows, targets_of(party.labels)), principal_axes(party.rows)
         bases.append(draw_basis(party.rows, score, latent_dim, streams.read, axes=axes))
         of_axes.append(draw_basis(party.rows, None, latent_dim, streams.read, axes=axes))
         signals.append(score.along(axes[:, :latent_dim]) if score else None)

@@ -22,7 +22,8 @@ from user_client.sdk import DITHER, draft_terms
 from user_client.sdk.privacy import NRI_PERTURBATION, draw_basis
 from user_client.secret.basis import draw_secret_basis, perturbed, principal_axes
 from user_client.secret.expansion import ByteSource, expand_anchor, gaussian, uniform
-from user_client.secret.signal import own_score
+from user_client.secret.signal import score_of
+from user_client.secret.targets import targets_of
 from user_client.tables import draft_schema, encode_labels, encode_rows
 
 Encoding = Literal["drafted", "old"]
@@ -196,7 +197,9 @@ def _member(
     if encoding == "old":
         basis = draw_secret_basis(seen, latent_dim, stream)
     else:
-        basis = draw_basis(seen, own_score(seen, labels), latent_dim, stream, axes=principal_axes(seen)[1])
+        basis = draw_basis(
+            seen, score_of(seen, targets_of(labels)), latent_dim, stream, axes=principal_axes(seen)[1]
+        )
     if defence.nri:
         order = np.argsort(uniform(stream, len(rows)))
         table, rows, labels = table.take(pa.array(order)), rows[order], labels[order]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from user_client.rows import Rows, blocks_of
 from user_client.scores import c_index, concordance, roc_auc
 from user_client.secret.expansion import Matrix64
-from user_client.secret.targets import Targets, targets_of
+from user_client.secret.targets import Targets
 
 PENALTIES: Final = np.geomspace(1e-4, 1e3, 15)
 """Multiples of the mean variance of a feature, among which generalised cross-validation chooses."""
@@ -261,11 +261,6 @@ class OwnScore:
         return columns if self.frame is None else self.frame @ columns
 
 
-def own_score(rows: Matrix64, labels: NDArray[Any], *, are_bits: bool = False) -> OwnScore | None:
-    """Fit a party's own score to rows that are in memory, and to their labels, as for `targets_of`."""
-    return score_of(rows, targets_of(labels, are_bits=are_bits))
-
-
 def score_of(rows: Matrix64, targets: Targets | None) -> OwnScore | None:
     """Fit a party's own score to rows that are in memory.
 
@@ -303,7 +298,7 @@ def score_from(
     Returns
     -------
     OwnScore or None
-        As `own_score`.
+        As `score_of`.
     """
     centred = rows - moments.row_sum / moments.rows
     told = targets.take(numbers) - moments.target_sum / moments.rows

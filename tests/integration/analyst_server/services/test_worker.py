@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any
@@ -227,25 +228,35 @@ def test_a_worker_that_is_stopped_leaves_the_judging_to_the_next(world: World) -
     assert judgement(world)["within"] is not None
 
 
+class Endless(Pool):
+    """Its step ends with the pool, and meanwhile something happens."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        super().__init__(self._step)
+        self._happens, self.is_ended = happens, threading.Event()
+
+    def _step(self, *_: Any) -> None:
+        self._happens()
+        assert self.is_ended.wait(LIMIT_S)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.is_ended.set()
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+
 def test_what_is_computed_of_a_round_that_is_cancelled_is_ended_and_erased(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "MOST_UNSEEN_S", 0.01)
-    ended = threading.Event()
 
-    class Endless(Pool):
-        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-            ended.set()
-            super().shutdown(wait, cancel_futures=cancel_futures)
-
-    def step(*_: Any) -> Any:
+    def cancel() -> None:
         end.cancel(world.analyst, world.id)
         world.analyst.blobs.append(f"{world.id}/work-0/left", 0, b"behind")
-        assert ended.wait(LIMIT_S)
 
-    runner = Watched(world.until_sealed(), Endless(step))
+    pool = Endless(cancel)
+    runner = Watched(world.until_sealed(), pool)
     runner.run_round(rounds.claim(world.analyst, runner.owner, 10) or "")
-    assert ended.is_set()
+    assert pool.is_ended.is_set()
     assert (world.state, world.row().lease_owner) == ("cancelled", None)
     assert world.analyst.blobs.stored_bytes() == 0
 
@@ -255,21 +266,11 @@ def test_the_judging_of_a_round_that_is_closed_is_ended(
     world: World, monkeypatch: pytest.MonkeyPatch, lease_s: int
 ) -> None:
     monkeypatch.setattr(worker_module, "MOST_UNSEEN_S", 0.01)
-    ended = threading.Event()
-
-    class Endless(Pool):
-        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-            ended.set()
-            super().shutdown(wait, cancel_futures=cancel_futures)
-
-    def step(*_: Any) -> Any:
-        end.close(world.analyst, world.id)
-        assert ended.wait(LIMIT_S)
-
+    pool = Endless(lambda: end.close(world.analyst, world.id))
     computed(world)
-    runner = Watched(world, Endless(step), lease_s=lease_s)
+    runner = Watched(world, pool, lease_s=lease_s)
     runner.run_judging(judging.claim(world.analyst, runner.owner, lease_s) or "")
-    assert ended.is_set()
+    assert pool.is_ended.is_set()
     assert (world.state, world.row().lease_owner) == ("closed", None)
 
 

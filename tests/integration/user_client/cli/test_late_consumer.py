@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from analyst_server.services import latecomers
-from tests.harness.in_process import HOSPITAL, LEAD, Consortium
+from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
-
-
-def released(consortium: Consortium) -> None:
-    """Take a round to its release before its late consumer has even accepted."""
-    consortium.until_joined().publish(late_consumers=[HOSPITAL])
-    consortium.lead_round.accept()
-    consortium.lead_round.create_anchor()
-    consortium.lead_round.prepare(consortium.table(0))
-    consortium.lead_round.contribute()
-    consortium.compute()
 
 
 def next_step(odc: Odc) -> str:
@@ -24,7 +14,7 @@ def next_step(odc: Odc) -> str:
 
 
 def test_the_status_leads_a_late_consumer_to_its_predictions(odc: Odc) -> None:
-    released(odc.consortium)
+    odc.consortium.until_joined().release_without(HOSPITAL)
     assert next_step(odc) == "odc terms accept"
     assert odc("terms", "accept").code == 0
     assert next_step(odc) == "wait until the lead has sealed the anchor for us: odc anchor share"
@@ -43,6 +33,6 @@ def test_the_status_leads_a_late_consumer_to_its_predictions(odc: Odc) -> None:
 
 
 def test_a_member_that_is_no_lead_cannot_share_the_anchor(odc: Odc) -> None:
-    released(odc.consortium)
+    odc.consortium.until_joined().release_without(HOSPITAL)
     odc("terms", "accept")
     assert f"only {LEAD} seals the anchor" in odc("anchor", "share").err

@@ -24,16 +24,6 @@ def sign_all(consortium: Consortium) -> None:
         session.round(consortium.id).accept()
 
 
-def released_without_the_hospital(consortium: Consortium) -> None:
-    """Take a round to its release before its late consumer has signed."""
-    consortium.publish(late_consumers=[HOSPITAL])
-    consortium.lead_round.accept()
-    consortium.lead_round.create_anchor()
-    consortium.lead_round.prepare(consortium.table(0))
-    consortium.lead_round.contribute()
-    consortium.compute()
-
-
 def anchored(clicking: Clicking) -> Consortium:
     made = clicking.consortium
     made.publish()
@@ -53,7 +43,7 @@ def released(clicking: Clicking) -> Consortium:
 
 
 def test_a_late_consumer_signs_after_the_release(clicking: Clicking) -> None:
-    released_without_the_hospital(clicking.consortium)
+    clicking.consortium.release_without(HOSPITAL)
     assert "The terms wait for you to read and sign them." in clicking.see()
     page = clicking.see("/terms")
     assert "Sign the terms</button>" in page

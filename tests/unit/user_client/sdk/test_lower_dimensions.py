@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from user_client.sdk.lower_dimensions import kept_by_fewer
 from user_client.secret.basis import principal_axes
-from user_client.secret.signal import OwnScore, own_score
+from user_client.secret.signal import OwnScore, score_of
+from user_client.secret.targets import targets_of
 
 ROWS = 4000
 
@@ -19,7 +20,7 @@ def independent(seed: int, *, leading: bool) -> tuple[OwnScore, NDArray[np.float
     rows = rng.standard_normal((ROWS, 8)) * np.geomspace(100, 1, 8)
     unit = rows / rows.std(axis=0)
     number = unit[:, :4].sum(axis=1) if leading else unit[:, 7]
-    score = own_score(rows, number + 0.1 * rng.standard_normal(ROWS))
+    score = score_of(rows, targets_of(number + 0.1 * rng.standard_normal(ROWS)))
     assert score is not None
     return score, principal_axes(rows)[1]
 

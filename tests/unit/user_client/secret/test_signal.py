@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,10 +11,16 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
 from user_client.scores import FEWEST_OF_A_CLASS
+from user_client.secret import signal
 from user_client.secret.basis import draw_secret_basis, principal_axes
-from user_client.secret.signal import OwnScore, dimensions_of_variance, own_score
+from user_client.secret.signal import OwnScore, dimensions_of_variance
+from user_client.secret.targets import targets_of
 
 Rows = NDArray[np.float64]
+
+
+def own_score(rows: Rows, labels: NDArray[Any], *, are_bits: bool = False) -> OwnScore | None:
+    return signal.score_of(rows, targets_of(labels, are_bits=are_bits))
 
 
 def rows_with_label_along(axis: int, count: int = 600, features: int = 12) -> tuple[Rows, Rows]:
