@@ -150,11 +150,16 @@ def _metrics(settings: Settings, measures: Measures) -> AbstractContextManager[o
 
 
 class _Server(uvicorn.Server):
-    """Answers who waits for a change before it waits for all answers."""
+    """Says when it takes requests, and answers who waits for a change before it waits for all answers."""
 
     def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
         super().__init__(config)
         self._changes = changes
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:  # what uvicorn says of its address, it says before it listens
+            log.info("ready for requests")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._changes.close()

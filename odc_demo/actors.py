@@ -146,7 +146,7 @@ class Analyst:
 
     def _answers(self, context: SSLContext) -> bool:
         if self.prefix:  # on another machine, which only its institutions can reach
-            return "Uvicorn running" in self.log_path.read_text()
+            return "ready for requests" in self.log_path.read_text()
         try:
             with urllib.request.urlopen(f"{self.url}/healthz", timeout=5, context=context) as answer:  # noqa: S310  # https by construction
                 return bool(answer.status == 200)

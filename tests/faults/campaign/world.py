@@ -201,7 +201,7 @@ class World:
 
     def is_up(self, server: Running) -> bool:
         """Return whether a server that was started says that it takes requests."""
-        return "Uvicorn running" in server.errors
+        return "ready for requests" in server.errors
 
     def odc(self, party: str, *words: str) -> Running:
         """Start a command of an institution."""
