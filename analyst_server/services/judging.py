@@ -16,7 +16,14 @@ from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.sequence import Run, here
 from analyst_server.compute.trained import scores_as_json
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.rounds import owned, spec_of, take_lease
+from analyst_server.services.rounds import (
+    CUT_OFF_TOO_OFTEN,
+    MOST_CUT_OFF,
+    count_cut_off,
+    owned,
+    spec_of,
+    take_lease,
+)
 from analyst_server.store import Collaboration, DamagedBlobError, Unit
 from protocol.errors import RoundFailedError
 
@@ -32,6 +39,8 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
         collaboration = _next(analyst, unit)
         if collaboration is None:
             return None
+        if collaboration.lease_owner is not None:
+            count_cut_off(collaboration)
         take_lease(analyst, collaboration, owner, lease_s)
         return collaboration.id
 
@@ -51,7 +60,12 @@ def compute(analyst: Analyst, collaboration_id: str, owner: str, *, run: Run = h
         If another worker has taken the round, or it has ended or was started again meanwhile.
     """
     with analyst.records.begin() as unit:
-        unjudged = Unjudged.from_json(_still_unjudged(analyst, unit, collaboration_id, owner).unjudged or {})
+        collaboration = _still_unjudged(analyst, unit, collaboration_id, owner)
+        unjudged = Unjudged.from_json(collaboration.unjudged or {})
+        is_hopeless = collaboration.cut_off >= MOST_CUT_OFF
+    if is_hopeless:
+        give_up(analyst, collaboration_id, owner, CUT_OFF_TOO_OFTEN)
+        return
     spec = replace(spec_of(analyst, collaboration_id), folder=unjudged.folder)
     try:
         judgement: Mapping[str, Any] = run(judge_model, spec, analyst.blobs, unjudged)

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from analyst_server.compute.judging import Unjudged
 from analyst_server.compute.sequence import (
@@ -33,6 +33,14 @@ from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.states import Event, State
 
 log = logging.getLogger(__name__)
+
+MOST_CUT_OFF: Final = 5
+"""After so many workers that ended without a word a computation is begun no more: it may be what ends them."""
+CUT_OFF_TOO_OFTEN: Final = (
+    f"{MOST_CUT_OFF} times the server, its container or its machine ended while it computed this, perhaps for"
+    " lack of memory: the operator can look for the reason, lower ODC_ANALYST_COMPUTE_MEMORY_MB so that the"
+    " computation fails alone, or give the machine more, and resume the round"
+)
 
 
 def seal(analyst: Analyst, collaboration_id: str) -> None:
@@ -66,6 +74,7 @@ def resume(analyst: Analyst, collaboration_id: str) -> None:
             raise OutOfOrderError(collaboration.state, Event.RESUME, why)
         unjudged = collaboration.unjudged
         start_again(unit, collaboration, analyst.clock())
+        collaboration.cut_off = 0
         uplinks = unit.received_uplinks(collaboration_id)
     damage.unmark(uplinks, analyst.blobs)  # somebody may have restored them; they are checked again
     if unjudged is not None:
@@ -81,7 +90,11 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
             return None
     with analyst.records.begin(write=True) as unit:
         for collaboration in _abandoned(analyst, unit):
-            start_again(unit, collaboration, now)
+            count_cut_off(collaboration)
+            if collaboration.cut_off < MOST_CUT_OFF:
+                start_again(unit, collaboration, now)
+            else:
+                _fail(unit, collaboration, CUT_OFF_TOO_OFTEN, now)
         for collaboration in unit.in_states([State.SEALED]):
             move(unit, collaboration, Event.BEGIN_ALIGNMENT, at=now)
             take_lease(analyst, collaboration, owner, lease_s)
@@ -96,6 +109,17 @@ def _abandoned(analyst: Analyst, unit: Unit) -> list[Collaboration]:
         for collaboration in unit.in_states([State.ALIGNING, State.TRAINING])
         if not is_held(collaboration) and analyst.leases.is_over(collaboration)
     ]
+
+
+def count_cut_off(collaboration: Collaboration) -> None:
+    """Count that a worker ended while it held a round, and had no time to hand it back."""
+    collaboration.cut_off += 1
+    log.warning(
+        "round %s: its worker ended without a word (%d of %d times)",
+        collaboration.id[:8],
+        collaboration.cut_off,
+        MOST_CUT_OFF,
+    )
 
 
 def is_held(collaboration: Collaboration) -> bool:
@@ -319,6 +343,7 @@ def finish(
             unit.put_downlink(downlink)
         collaboration.results, collaboration.kept = result.as_json(), kept
         collaboration.unjudged = unjudged.as_json() if unjudged else None
+        collaboration.cut_off = 0
         collaboration.lease_owner = collaboration.lease_until = None
         if not hold:
             _release(unit, collaboration, analyst.clock())
@@ -352,10 +377,13 @@ def release(analyst: Analyst, collaboration_id: str) -> None:
 def fail(analyst: Analyst, collaboration_id: str, owner: str, reason: str) -> None:
     """End a claimed round with a reason; it can be resumed."""
     with analyst.records.begin(write=True) as unit:
-        collaboration = owned(analyst, unit, collaboration_id, owner)
-        move(unit, collaboration, Event.FAIL, at=analyst.clock())
-        collaboration.failure = reason
-        collaboration.lease_owner = collaboration.lease_until = None
+        _fail(unit, owned(analyst, unit, collaboration_id, owner), reason, analyst.clock())
+
+
+def _fail(unit: Unit, collaboration: Collaboration, reason: str, now: int) -> None:
+    move(unit, collaboration, Event.FAIL, at=now)
+    collaboration.failure = reason
+    collaboration.lease_owner = collaboration.lease_until = None
 
 
 def in_order(unit: Unit, collaboration: Collaboration) -> list[Uplink]:

@@ -93,6 +93,8 @@ class Collaboration(Base):
     """Grows with every claim: who claimed it before writes nothing more, even under the same name."""
     lease_until: Mapped[int | None]
     """Grows with every renewal; `Leases` looks at whether it does, and compares it with no clock."""
+    cut_off: Mapped[int] = mapped_column(default=0, server_default="0")
+    """How many of its workers have ended without a word since it was last begun by a person, or computed."""
     computing: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     """How far its computation is, as its worker saw it last; of no account without one."""
     created_at: Mapped[int]

@@ -103,7 +103,11 @@ def test_a_history_of_before_becomes_a_ledger_that_holds(tmp_path: Path) -> None
     )
     sent = uplink(5, receipt=b"r", received_at=6, manifest_digest=b"m" * 32)
     with closing(sqlite3.connect(path)) as connection, connection:
-        insert(connection, collaboration(), came_later=("kept", "unjudged", "computing", "lease_number"))
+        insert(
+            connection,
+            collaboration(),
+            came_later=("kept", "unjudged", "computing", "lease_number", "cut_off"),
+        )
         insert(connection, member, came_later=("rejected",))
         insert(connection, sent, came_later=("refused", "takeovers", "stored_as"))
         connection.executemany(
@@ -136,7 +140,7 @@ def test_a_ledger_of_before_is_found_by_party(tmp_path: Path) -> None:
         digest=bytes(32),
     )
     with closing(sqlite3.connect(path)) as connection, connection:
-        insert(connection, collaboration(), came_later=("computing", "lease_number"))
+        insert(connection, collaboration(), came_later=("computing", "lease_number", "cut_off"))
         insert(connection, row)
     records.migrate()
     with records.begin() as unit:
