@@ -35,7 +35,7 @@ from protocol.states import Event, State
 log = logging.getLogger(__name__)
 
 MOST_CUT_OFF: Final = 5
-"""After so many workers that ended without a word a computation is begun no more: it may be what ends them."""
+"""After so many workers that ended without a word, a computation is not begun again: it may be the cause."""
 CUT_OFF_TOO_OFTEN: Final = (
     f"{MOST_CUT_OFF} times the server, its container or its machine ended while it computed this, perhaps for"
     " lack of memory: the operator can look for the reason, lower ODC_ANALYST_COMPUTE_MEMORY_MB so that the"
