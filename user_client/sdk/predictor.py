@@ -199,7 +199,7 @@ class Predictor:
         for part in gathered(parts, self.schema.width):
             columns = {name: text_of(part, name) for name in keep}
             try:
-                if rows_before == 0:
+                if rows_before == 0 and part.num_rows:  # the first part of a file has none
                     for strange in strange_columns(part.slice(0, _LOOKED_AT), self.schema):
                         log.warning("in the first rows, %s", strange)
                 found = self.predict(part, thresholds=thresholds, coverage=coverage).columns()
