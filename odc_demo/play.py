@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import time
 import tomllib
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 import tomli_w
 from rich.console import Console
 
+from odc_demo import directory
 from odc_demo.actors import Analyst, CommandError, Institution, found_consortium, join_all
 from odc_demo.report import assemble, compare, print_tables
 from odc_demo.tables import DemoTables, breast_cancer, own_table, write_csv
@@ -45,14 +45,13 @@ class Stopwatch:
 def run(
     tables: DemoTables, out: Path, latent_dim: int | None, model: str | None = None, uplink: str = "rows"
 ) -> dict[str, Any]:
-    """Run the round and return the report."""
-    shutil.rmtree(out, ignore_errors=True)
+    """Run the round and return the report; what an earlier demo left in ``out`` is removed."""
+    directory.begin(out, list(tables.by_hospital))
     watch, start = Stopwatch(), time.monotonic()
     analyst = Analyst(out / "analyst")
     hospitals = [Institution(name, out / name) for name in tables.by_hospital]
     lead, others = hospitals[0], hospitals[1:]
     passphrase = out / "passphrase-of-the-root"
-    passphrase.parent.mkdir(parents=True, exist_ok=True)
     passphrase.write_text("only a demo keeps this in a file")
     own = {h.name: write_csv(tables.by_hospital[h.name], h.home / "rows.csv") for h in hospitals}
     test = write_csv(tables.hold_out, out / "hold-out.csv")
@@ -183,7 +182,12 @@ def main() -> int:
     parser.add_argument("--latent-dim", type=int, help="latent dimension; by default that of the draft")
     parser.add_argument("--model", help="kind of model, with its defaults; that of the baselines too")
     parser.add_argument("--uplink", choices=("rows", "sums"), default="rows", help="what the hospitals send")
-    parser.add_argument("--out", type=Path, default=Path("build/demo"))
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("build/demo"),
+        help="where all is written; what an earlier demo made there is removed",
+    )
     given = parser.parse_args()
     if given.data and not (given.label and given.site):
         parser.error("--data needs --label and --site")
