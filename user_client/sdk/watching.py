@@ -104,7 +104,7 @@ class StatusWatch:
         return Look(seen, will_hold=can_hold and self._tag is not None)
 
     def _held(self, seen: Status, tag: str, hold_s: int) -> Look[Status]:
-        """Ask for news; return what was seen before if there is none, or if the line breaks."""
+        """Ask for news; return what was seen before if there is none, or if the line breaks or is taken."""
         headers = {"if-none-match": tag, "prefer": f"wait={hold_s}"}
         began = self._clock()
         try:
@@ -117,6 +117,9 @@ class StatusWatch:
                 self._hold_s = min(self._hold_s, lasted_s) / 2
             log.info("%s, after %.0f s of waiting for news", error.detail, lasted_s)
             return Look(seen, will_hold=False, held_s=lasted_s)
+        except TooManyRequestsError as error:
+            self._connection.wait_turn(error)
+            return Look(seen, will_hold=False, held_s=self._clock() - began)
         if "preference-applied" not in answer.headers:  # it holds nothing now
             self._refusals += 1
             return Look(self._note(answer), will_hold=False)

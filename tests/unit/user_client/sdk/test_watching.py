@@ -4,7 +4,7 @@ import httpx
 
 from protocol.answers import Status
 from protocol.states import State
-from tests.harness.scripted_server import Handler, connect
+from tests.harness.scripted_server import Handler, Pauses, connect, problem
 from user_client.sdk.watching import StatusWatch
 
 ID = f"{1:032x}"
@@ -111,6 +111,24 @@ def test_a_wait_ends_when_its_time_is_over() -> None:
     analyst = Analyst(released_at_s=1000)
     assert waited(analyst, wait_s=40)["state"] == "training"
     assert analyst.now_s == 40
+
+
+def test_an_analyst_that_admits_no_request_now_ends_no_wait() -> None:
+    """Its connections may all be taken for a moment, by others behind the same address."""
+    analyst, turned_away, pauses = Analyst(released_at_s=60), [3], Pauses()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "prefer" in request.headers and turned_away[0]:
+            turned_away[0] -= 1
+            return problem(429, {"type": "/problems/too-many-requests", "retry_after_s": 5})
+        return analyst(request)
+
+    with connect(answer, pauses) as connection:
+        watch = StatusWatch(connection, ID, clock=lambda: analyst.now_s)
+        found = watch.until(lambda one: one["state"] == "released", wait_s=3600, pause=analyst.pause)
+    assert found["state"] == "released"
+    assert len(pauses) == 3  # as long as it asks for, each time
+    assert min(pauses) >= 5
 
 
 def past(analyst: Analyst, wait_s: float = 3600) -> Status:
