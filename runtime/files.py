@@ -17,15 +17,45 @@ _ERASED_AT_ONCE_BYTES = 2**20
 _LOOK_AGAIN_S = 0.001
 
 if sys.platform == "win32":
+    import errno
     import msvcrt
 
     def _try_lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except PermissionError:  # what it raises when another has it
+            raise BlockingIOError from None
+
+    def _wait_for_lock(descriptor: int) -> None:
+        while True:
+            try:
+                return msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+            except OSError as error:
+                if error.errno != errno.EDEADLOCK:  # that another had it for ten seconds
+                    raise
 else:
     import fcntl
 
     def _try_lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _wait_for_lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed; return False where the file system has no locks.
+
+    Nobody is kept from anything there: whoever needs a lock goes on without one. Raises `BlockingIOError` if
+    another descriptor has locked it.
+    """
+    try:
+        _try_lock(descriptor)
+    except BlockingIOError:
+        raise
+    except OSError:  # ENOTSUP or ENOLCK, of some network file systems
+        return False
+    return True
 
 
 def write_whole(path: Path, *parts: bytes | memoryview) -> None:
@@ -65,14 +95,12 @@ def _create_locked(path: Path) -> int:
     while True:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            _try_lock(descriptor)
+            has_locks = _lock(descriptor)
         except BlockingIOError:  # another thread writes it, or somebody looks whether anybody does
             os.close(descriptor)
             time.sleep(_LOOK_AGAIN_S)
             continue
-        except OSError:  # a file system without locks
-            break
-        if _is_at(descriptor, path):
+        if not has_locks or _is_at(descriptor, path):
             break
         os.close(descriptor)  # it was renamed or erased before we had the lock
     if os.fstat(descriptor).st_size:
@@ -95,8 +123,8 @@ def _erase_half_written(path: Path) -> None:
         with suppress(OSError):  # locked, or gone meanwhile; what cannot be erased now is erased another time
             descriptor = os.open(left, os.O_WRONLY)
             try:
-                _try_lock(descriptor)
-                if _is_at(descriptor, left):  # else it was published, and another may write under this name
+                # without locks its writer may live; without its name it was published, and another may write
+                if _lock(descriptor) and _is_at(descriptor, left):
                     erase(left)
             finally:
                 os.close(descriptor)
@@ -165,7 +193,8 @@ def make_directory(path: Path) -> None:
 def locked(directory: Path) -> Iterator[None]:
     """Let one process at a time work in a directory; raises `BlockingIOError` in the second.
 
-    The system releases the lock when its process ends, however it ends.
+    The system releases the lock when its process ends, however it ends. Where the file system has no locks,
+    nobody is kept out.
     """
     descriptor = take_lock(directory / ".lock")
     try:
@@ -177,16 +206,32 @@ def locked(directory: Path) -> Iterator[None]:
 def take_lock(path: Path) -> int:
     """Lock a file, which is created if it is missing, and return its descriptor: closing it unlocks.
 
-    Raises `BlockingIOError` if another process, or another descriptor of this one, has locked it.
+    Raises `BlockingIOError` if another process, or another descriptor of this one, has locked it. Where the
+    file system has no locks, the file is only opened.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open_lock(path)
     try:
-        _try_lock(descriptor)
-    except OSError:
+        _lock(descriptor)
+    except BlockingIOError:
         os.close(descriptor)
         raise BlockingIOError(f"another process works in {path.parent}") from None
     return descriptor
+
+
+def is_let_go(path: Path) -> bool:
+    """Return whether a file is known to be locked by nobody; where there are no locks, that is not known."""
+    descriptor = _open_lock(path)
+    try:
+        return _lock(descriptor)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _open_lock(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def hold(descriptor: int, path: Path, wait_s: float) -> None:
@@ -198,14 +243,12 @@ def hold(descriptor: int, path: Path, wait_s: float) -> None:
     ends_at = time.monotonic() + wait_s
     while True:
         try:
-            _try_lock(descriptor)
+            _lock(descriptor)
             break
         except BlockingIOError:
             if time.monotonic() > ends_at:
                 raise
             time.sleep(_LOOK_AGAIN_S)
-        except OSError:  # a file system without locks
-            break
     if not _is_at(descriptor, path):
         raise FileNotFoundError(path)
 
@@ -214,15 +257,12 @@ def hold(descriptor: int, path: Path, wait_s: float) -> None:
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Wait until nobody else holds the lock of a file, and hold it; for what takes a moment.
 
-    Threads of one process wait for each other as well.
+    Threads of one process wait for each other as well. Where the file system has no locks, nobody waits.
     """
-    while True:
-        try:
-            descriptor = take_lock(path)
-            break
-        except BlockingIOError:
-            time.sleep(_LOOK_AGAIN_S)
+    descriptor = _open_lock(path)
     try:
+        with suppress(OSError):  # there are none
+            _wait_for_lock(descriptor)
         yield
     finally:
         os.close(descriptor)

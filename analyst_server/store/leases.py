@@ -3,7 +3,8 @@
 Two things tell, and neither is the time of day, which may be set back while a server is down. A worker locks
 a file of its name for as long as it lives, and the system releases the lock with its process: so the next
 server in the same data directory knows at once. Of a worker without such a file, on another machine for
-example, only its silence tells: its lease in the records has not grown for some time, by our own clock.
+example, only its silence tells: its lease in the records has not grown for some time, by our own clock. So it
+is on a file system without locks.
 
 A worker that was taken for dead may come back, and does not know how long it slept. Each claim of a round has
 therefore a number, one more than the last; whoever writes has to show the newest (docs/adr/0072).
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from analyst_server.store.tables import Collaboration
-from runtime.files import take_lock
+from runtime.files import is_let_go, take_lock
 
 
 class _Seen(NamedTuple):
@@ -80,7 +81,7 @@ class Leases:
         """Remove the files of workers that have ended, except of those that the records still name."""
         for path in self._directory.glob("*.lock") if self._directory is not None else ():
             with suppress(OSError):  # one that stays says nothing wrong, and goes the next time
-                if path.stem not in still_named and not _is_locked(path):
+                if path.stem not in still_named and is_let_go(path):
                     path.unlink(missing_ok=True)
 
     def note(self, collaboration: Collaboration) -> None:
@@ -121,16 +122,8 @@ class Leases:
         if self._directory is None:
             return False
         path = self._file(self._directory, owner)
-        return path.exists() and not _is_locked(path)
+        return path.exists() and is_let_go(path)
 
     @staticmethod
     def _file(directory: Path, owner: str) -> Path:
         return directory / f"{owner}.lock"
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        os.close(take_lock(path))
-    except BlockingIOError:
-        return True
-    return False

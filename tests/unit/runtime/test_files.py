@@ -12,7 +12,18 @@ from typing import Any
 import pytest
 
 from protocol.errors import UnreadableFileError
-from runtime.files import erase, locked, make_directory, read_bytes, read_text, write_whole
+from runtime.files import (
+    erase,
+    hold,
+    is_let_go,
+    locked,
+    make_directory,
+    one_at_a_time,
+    read_bytes,
+    read_text,
+    take_lock,
+    write_whole,
+)
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -201,6 +212,61 @@ def test_two_processes_cannot_work_in_one_directory(tmp_path: Path) -> None:
         other.kill()
     with locked(tmp_path):  # the lock of a process that was killed is gone
         pass
+
+
+def test_a_second_user_of_a_file_waits_for_the_first(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as thread:
+
+        def enter() -> None:
+            with one_at_a_time(tmp_path / ".lock"):
+                pass
+
+        with one_at_a_time(tmp_path / ".lock"):
+            second = thread.submit(enter)
+            with pytest.raises(TimeoutError):
+                second.result(0.2)
+        second.result(30)
+
+
+def test_a_lock_that_is_held_is_not_let_go(tmp_path: Path) -> None:
+    descriptor = take_lock(tmp_path / "lock")
+    assert not is_let_go(tmp_path / "lock")
+    os.close(descriptor)
+    assert is_let_go(tmp_path / "lock")
+
+
+class TestWithoutLocks:
+    """A network file system that has no locks is used without them, by all alike."""
+
+    @pytest.fixture(autouse=True)
+    def _no_locks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr("fcntl.flock", refuse)
+
+    def test_a_directory_is_used(self, tmp_path: Path) -> None:
+        with locked(tmp_path):
+            pass
+
+    def test_nobody_waits(self, tmp_path: Path) -> None:
+        with one_at_a_time(tmp_path / ".lock"), one_at_a_time(tmp_path / ".lock"):
+            pass
+
+    def test_a_file_is_written_and_held(self, tmp_path: Path) -> None:
+        write_whole(tmp_path / "file", b"content")
+        with (tmp_path / "file").open("rb") as file:
+            hold(file.fileno(), tmp_path / "file", 0)
+
+    def test_it_is_not_known_whether_anybody_has_a_lock(self, tmp_path: Path) -> None:
+        os.close(take_lock(tmp_path / "lock"))
+        assert not is_let_go(tmp_path / "lock")
+
+    def test_what_may_still_be_written_stays(self, tmp_path: Path) -> None:
+        begun = tmp_path / ".file.1.part"
+        begun.write_bytes(b"half")
+        write_whole(tmp_path / "file", b"content")
+        assert begun.read_bytes() == b"half"
 
 
 def test_an_erased_file_is_overwritten_before_it_is_unlinked(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -62,6 +63,21 @@ def test_the_round_of_a_live_server_is_left_alone(sealed: World) -> None:
     with pytest.raises(OutOfOrderError, match="a worker is computing it"):
         rounds.resume(sealed.analyst, sealed.id)
     process.leases.give_up(OWNER)
+
+
+def test_without_locks_only_silence_tells_whether_a_server_lives(
+    sealed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    process = claimed_by_a_process(sealed)
+    assert claim(sealed, OTHER) is None
+    sealed.clock.forward(LEASE_S + 1)
+    assert claim(sealed, OTHER) == sealed.id
+    process.leases.give_up(OWNER)
+
+
+def no_locks(*_: object) -> None:
+    raise OSError(errno.ENOLCK, "No locks available")
 
 
 def test_a_clock_set_forward_ends_no_lease(sealed: World) -> None:
