@@ -10,7 +10,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import ipaddress
 import socket
 import ssl
 import threading
@@ -28,6 +27,7 @@ from analyst_server.settings import Settings
 from protocol import __version__
 from protocol.errors import InputError
 from runtime.files import read_text
+from runtime.hosts import is_loopback
 
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # what every secret of the specification begins with
 SECRET_BYTES: Final = range(24, 65)
@@ -38,6 +38,7 @@ DEADLINE_S: Final = 10.0
 GONE: Final = 410
 """The receiver wants no more of this event; the specification asks senders to heed that."""
 _SECURE, _PLAIN = "https", "http"
+_SHORTEST_S: Final = 0.001  # 0 would mean a socket that does not block
 
 
 def signature(secret: bytes, event_id: str, timestamp: int, body: bytes) -> str:
@@ -92,16 +93,9 @@ def checked_address(url: str) -> str:
         raise refused
     if parts.username is not None or parts.fragment:
         raise ValueError("has a user or a fragment in it, and neither would be sent")
-    if parts.scheme == _PLAIN and not _is_loopback(str(parts.hostname)):
+    if parts.scheme == _PLAIN and not is_loopback(str(parts.hostname)):
         raise ValueError("is http, which goes to the loopback alone: use https")
     return url
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 @dataclass(frozen=True)
@@ -132,7 +126,7 @@ class Webhook:
     url: str = field(repr=False)
     secrets: Sequence[bytes] = field(repr=False)
     deadline_s: float = DEADLINE_S
-    _open: HTTPConnection | None = field(default=None, repr=False)
+    _open: _Line | None = field(default=None, repr=False)
 
     @property
     def host(self) -> str:
@@ -158,15 +152,17 @@ class Webhook:
 
     def cut_off(self) -> None:
         """End the attempt that is under way, from any thread."""
-        connection = self._open
-        if connection is not None and connection.sock is not None:
-            with suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+        line = self._open
+        if line is not None:
+            line.cut()
 
     def _post(self, parts: SplitResult, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
-        connection = self._open = _connection(parts, self.deadline_s)
+        line = self._open = _Line(self.deadline_s)
+        connection = _connection(parts, self.deadline_s)
+        # the method that the standard library's own tests replace; TLS and a tunnel begin in what it returns
+        connection._create_connection = line.connect  # type: ignore[attr-defined]  # not in typeshed
         # a timeout of the socket is for one read: who sends a byte now and then would hold us for ever
-        too_late = threading.Timer(self.deadline_s, self.cut_off)
+        too_late = threading.Timer(self.deadline_s, line.cut)
         too_late.daemon = True
         too_late.start()
         try:
@@ -174,10 +170,47 @@ class Webhook:
             connection.request("POST", target, body, headers)
             answer = connection.getresponse()
             return answer.status, _printable(answer.reason)
+        except (OSError, HTTPException):
+            if line.is_cut:
+                raise TimeoutError from None
+            raise
         finally:
             too_late.cancel()
             self._open = None
             connection.close()
+            line.close()
+
+
+class _Line:
+    """The socket of one attempt: it can be cut from any thread, also before it is there.
+
+    A look-up of a name ends when it ends, but nothing is sent after the line was cut.
+    """
+
+    def __init__(self, deadline_s: float) -> None:
+        self._ends_at = time.monotonic() + deadline_s
+        self._socket: socket.socket | None = None
+        self.is_cut = False
+
+    def connect(self, address: tuple[str, int], *_: object) -> socket.socket:
+        """Return what `socket.create_connection` does, in the time that is left; raises `TimeoutError`."""
+        left_s = max(self._ends_at - time.monotonic(), _SHORTEST_S)
+        made = socket.create_connection(address, left_s)
+        self._socket = made.dup()  # TLS takes the descriptor of what it wraps, before its handshake
+        if self.is_cut:  # looked at after the socket is known: `cut` does both the other way round
+            made.close()
+            raise TimeoutError
+        return made
+
+    def cut(self) -> None:
+        self.is_cut = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
 
 
 def webhook_of(settings: Settings) -> Webhook | None:

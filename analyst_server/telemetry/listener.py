@@ -7,7 +7,6 @@ needs a bearer token, because what it says is the operator's (docs/adr/0050).
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import logging
 import socket
 import ssl
@@ -25,6 +24,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from analyst_server.installation import CERTIFICATE_FILE, KEY_FILE
 from protocol.errors import InputError
 from runtime.files import read_text
+from runtime.hosts import is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -47,19 +47,10 @@ class Place:
     identity_dir: Path
 
     def __post_init__(self) -> None:
-        if not self.is_loopback and self.token_file is None:
+        if not is_loopback(self.host) and self.token_file is None:
             error = InputError(f"metrics at {self.host} need a token, since others can reach this address")
             error.hint = "set ODC_ANALYST_METRICS_TOKEN_FILE, or leave ODC_ANALYST_METRICS_HOST at 127.0.0.1"
             raise error
-
-    @property
-    def is_loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:  # a name, which may lead anywhere
-            return False
 
     def token(self) -> str | None:
         """Return the token that is asked for; raises `InputError` for a file without one."""
@@ -87,7 +78,7 @@ class MetricsListener:
                 f"cannot listen for metrics at {place.host}:{place.port}: {error.strerror}"
             ) from None
         scheme = "http"
-        if not place.is_loopback:
+        if not is_loopback(place.host):
             scheme = "https"
             self._server.socket = _with_tls(self._server.socket, place.identity_dir)
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -126,6 +129,38 @@ def test_a_slow_receiver_has_its_time_and_no_more(world: World, receiver: Receiv
     thread.join(30)
     assert outcomes == ["failed"]
     assert pending(world) == 1
+
+
+def test_an_attempt_whose_connection_was_made_too_late_sends_nothing(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = socket.create_connection
+
+    def slowly(address: tuple[str, int], timeout: float, *_: object) -> socket.socket:
+        time.sleep(0.3)  # as a look-up of a name that nobody answers
+        return connect(address, timeout)
+
+    monkeypatch.setattr("socket.create_connection", slowly)
+    found = Webhook(receiver.url, [KEY], deadline_s=0.1).send("event", b"{}", 1)
+    assert (found.status, found.reason) == (None, "no answer in time")
+    assert receiver.came == []
+
+
+def test_a_receiver_that_does_not_end_its_handshake_has_its_time_and_no_more() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
+        with ThreadPoolExecutor(1) as threads:
+            sent = threads.submit(Webhook(url, [KEY], deadline_s=0.3).send, "event", b"{}", 1)
+            line, _ = listening.accept()
+            # the head of a record that is announced longer than it will ever be
+            with line, suppress(OSError):
+                line.sendall(b"\x16\x03\x03\x3f\xff")
+                while not sent.done():
+                    line.sendall(b"\x02")
+                    time.sleep(0.05)
+            found = sent.result(30)
+    assert found.reason == "no answer in time"
+    assert found.seconds < 10
 
 
 def test_an_attempt_is_cut_off_when_the_server_stops_and_made_at_the_next_start(
