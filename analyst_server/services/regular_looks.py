@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Final
+
+log = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 2.0
 """For so long a certificate that was revoked at another process may still be taken here."""
@@ -28,6 +31,9 @@ class RegularLooks:
     def _run(self) -> None:
         while True:
             for look in self._looks:
-                look()
+                try:
+                    look()
+                except Exception:  # without its thread, nothing would be looked at until the next start
+                    log.exception("the regular looks continue after an error")
             if self._stop.wait(self._every_s):
                 return
