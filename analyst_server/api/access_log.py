@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -72,8 +72,21 @@ class AccessLog:
                 "outcome": answer.outcome,
                 "ms": round(1000 * seconds),
             }
-            told = " ".join(f"{name}={value}" for name, value in fields.items() if value is not None)
-            log.info("%s", told, extra={FIELDS: fields})
+            log.info("%s", _in_text(fields), extra={FIELDS: fields})
+
+
+def _in_text(fields: Mapping[str, Any]) -> str:
+    """Return what is known of some fields as ``name=value``, in the way of logfmt.
+
+    Whatever could be read as another field is in quotes: a path is what a stranger has asked for, decoded.
+    """
+    return " ".join(f"{name}={_quoted(str(value))}" for name, value in fields.items() if value is not None)
+
+
+def _quoted(value: str) -> str:
+    if not any(each in '="\\' or each.isspace() for each in value):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 class _Answer:
