@@ -13,10 +13,19 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from protocol.errors import InputError
 from protocol.identity import fingerprint
 from protocol.messages import Role
-from runtime.files import read_bytes, read_text, write_whole
+from runtime.files import read_bytes, read_text
 from runtime.terminal import day, minute, printable
 from user_client import sdk
-from user_client.cli.options import AsJson, PassphraseFile, can_ask, open_session, options_of, show
+from user_client.cli.options import (
+    AsJson,
+    PassphraseFile,
+    can_ask,
+    open_session,
+    options_of,
+    require_writable,
+    show,
+    write_private,
+)
 from user_client.custody.protection import protect as protect_directory
 from user_client.sdk import Approval, Approved, Member, NameMapping, Revoked, Session, Waiting
 from user_client.sdk.approval import AnalystUnreachable, ApprovalEvent, RequestRefused, unsignable
@@ -42,6 +51,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Found a consortium: generate its root key here, and invite the analyst."""
+    require_writable(analyst_invitation)
     secret = options_of(context).passphrase(passphrase_file, is_new=True)
     with open_session(context) as session:
         if protect:
@@ -51,7 +61,7 @@ def create(
         )
         invitation = sdk.invite(session, ANALYST, role="analyst")
         root = fingerprint(session.home.root().certificate)
-    write_whole(analyst_invitation, invitation.to_json().encode())
+    write_private(analyst_invitation, invitation.to_json().encode())
     value = {
         "consortium_id": membership.consortium_id,
         "root_fingerprint": root,
@@ -111,10 +121,11 @@ def invite(
         raise InputError("--ca and --name must be given together: the CA, and the name in the certificate")
     mapping = NameMapping(sdk.read_authority(read_bytes(ca)), name) if ca and name is not None else None
     path = out or Path(f"{party}.invitation.json")
+    require_writable(path)
     with open_session(context) as session:
         role: Role = "analyst" if party == ANALYST else "institution"
         invitation = sdk.invite(session, party, role=role, replace_earlier=replace, mapping=mapping)
-    write_whole(path, invitation.to_json().encode())
+    write_private(path, invitation.to_json().encode())
     show(
         as_json,
         {
@@ -137,11 +148,11 @@ def _invite_all(context: typer.Context, file: Path, folder: Path, *, as_json: bo
     parties = [line for line in lines if line and not line.startswith("#")]
     if not parties:
         raise InputError(f"{file} has no name in it")
+    require_writable(folder / "invitation.json")
     with open_session(context) as session:
         found = sdk.invite_all(session, parties)
-    folder.mkdir(parents=True, exist_ok=True)
     for invitation in found:
-        write_whole(folder / f"{invitation.party}.invitation.json", invitation.to_json().encode())
+        write_private(folder / f"{invitation.party}.invitation.json", invitation.to_json().encode())
     value = [
         {"party": one.party, "invitation": str(folder / f"{one.party}.invitation.json")} for one in found
     ]
@@ -233,6 +244,8 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Show requests for certificates, at the analyst or in its request file, and sign them if you agree."""
+    if request is not None:
+        require_writable(out)
     with open_session(context, attempts=1 if watch else ATTEMPTS) as session:
         passphrase = partial(options_of(context).passphrase, passphrase_file)
         approval = Approval(session, passphrase, parties=party or (), report=partial(_report, session))
@@ -241,7 +254,7 @@ def approve(
             of_file = sdk.check_request(session, read_bytes(request), hosts=host or ())
             _confirm([of_file], is_agreed=yes)
             approved.append(approval.approve_file(of_file))
-            write_whole(out, approved[0].certificate.public_bytes(Encoding.PEM))
+            write_private(out, approved[0].certificate.public_bytes(Encoding.PEM))
             typer.echo(f"the certificate is in {out}", err=True)
         if watch:
             approved += approval.watch(watch)

@@ -12,8 +12,7 @@ import typer
 
 from protocol.errors import InputError
 from protocol.sealing import HYBRID
-from runtime.files import write_whole
-from user_client.cli.options import AsJson, Force, options_of, refuse_to_overwrite, show
+from user_client.cli.options import AsJson, Force, options_of, refuse_to_overwrite, show, write_private
 from user_client.cli.table_options import TABLE, reads_table
 from user_client.custody.home import Home
 from user_client.sdk import (
@@ -284,7 +283,7 @@ def draft(
     of_sums = {"random_features": random_features, "cohort": cohort}
     drafted = _with_sums(drafted, table, uplink, latent_dim, of_sums, model_epsilon)
     drafted = drafted.signed_by(analyst_key.believed(Home(options_of(context).home)))
-    write_whole(out, drafted.to_toml().encode())
+    write_private(out, drafted.to_toml().encode())
     show(as_json, _drafted_as_json(out, drafted), lambda: _drafted_text(out, drafted))
 
 

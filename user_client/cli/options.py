@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated
 
 import typer
@@ -133,12 +135,29 @@ def refuse_to_overwrite(path: Path, *, force: bool, option: str = "--out") -> No
         raise InputError(f"{path} exists; name another with {option}, or overwrite it with --force")
 
 
+def require_writable(path: Path) -> None:
+    """Raise `InputError` unless a file can be written there; missing directories on the way will be made.
+
+    For a command that changes something before it writes what it has made.
+    """
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        folder = path.absolute().parent
+        while not folder.exists():
+            folder = folder.parent
+        with TemporaryFile(dir=folder):  # permissions alone do not tell
+            pass
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
 def write_output(path: Path, data: bytes) -> None:
     """Write a file a person named; raises `InputError`."""
     try:
         path.write_bytes(data)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
+        raise _unwritable(path, error) from None
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -146,4 +165,8 @@ def write_private(path: Path, data: bytes) -> None:
     try:
         write_whole(path, data)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot write {path}: {error.strerror}")

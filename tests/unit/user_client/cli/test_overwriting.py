@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from protocol.errors import InputError
 from user_client.cli.main import app
-from user_client.cli.options import refuse_to_overwrite, write_output
+from user_client.cli.options import refuse_to_overwrite, require_writable, write_output
 
 
 def test_a_file_that_exists_is_not_overwritten_by_accident(tmp_path: Path) -> None:
@@ -22,6 +22,19 @@ def test_a_file_that_exists_is_not_overwritten_by_accident(tmp_path: Path) -> No
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot write .*: No such file or directory"):
         write_output(tmp_path / "missing" / "out.csv", b"")
+
+
+def test_a_place_is_tried_before_something_is_made_for_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    require_writable(tmp_path / "new" / "folder" / "out.json")
+    for path, reason in (
+        (tmp_path, "Is a directory"),
+        (tmp_path / "file" / "x", "Not a directory"),
+        (tmp_path / "file" / "y" / "x", "Not a directory"),
+    ):
+        with pytest.raises(InputError, match=f"cannot write {path}: {reason}"):
+            require_writable(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_predictions_never_replace_the_table_they_are_for(tmp_path: Path) -> None:
