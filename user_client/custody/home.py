@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
@@ -45,7 +46,7 @@ from cryptography.hazmat.primitives.serialization import (
 from protocol.errors import CertificateRefusedError, InputError, UnreadableFileError
 from protocol.identity import Identity, TrustRoot, load_certificate, same_key
 from protocol.messages import Role
-from runtime.files import locked, one_at_a_time, write_whole, writing_whole
+from runtime.files import locked, one_at_a_time, read_bytes, write_whole, writing_whole
 from user_client.custody.vault import Vault, is_sealed
 from user_client.errors import BusyError, NotJoinedError, PassphraseNeededError
 
@@ -239,8 +240,15 @@ class Home:
         write_whole(self.key_path, key_pem(key, vault.key_password if vault else None))
 
     def key(self) -> ec.EllipticCurvePrivateKey:
-        """Return the identity key; raises `NotJoinedError` or `CertificateRefusedError`."""
-        key = load_pem_private_key(self._read("key.pem"), self.key_password())
+        """Return the identity key.
+
+        Raises `NotJoinedError`, `UnreadableFileError`, or `CertificateRefusedError` for one of another kind.
+        """
+        pem, password = self._read("key.pem"), self.key_password()
+        try:
+            key = load_pem_private_key(pem, password)
+        except (ValueError, UnsupportedAlgorithm):
+            raise _lost(UnreadableFileError(self.key_path, "it is damaged")) from None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise CertificateRefusedError(f"{self.key_path} is not an ECDSA key")
         return key
@@ -307,9 +315,13 @@ class Home:
         PassphraseNeededError, PassphraseError
             If the directory is protected and the passphrase is not known, or wrong.
         UnreadableFileError
-            If the file is damaged.
+            If the file is damaged or missing.
         """
-        data, vault = path.read_bytes(), self._unlocked()
+        try:
+            data = read_bytes(path)
+        except UnreadableFileError as error:
+            raise _lost(error) from None
+        vault = self._unlocked()
         if is_sealed(data) == (vault is None):
             raise self._wrongly_stored(path)
         return vault.open(path.relative_to(self.path).as_posix(), data) if vault else data
@@ -326,11 +338,10 @@ class Home:
 
     def _wrongly_stored(self, path: Path) -> UnreadableFileError:
         if not self.is_protected():
-            error = UnreadableFileError(path, f"it is sealed, and {self.storage_key_path.name} is missing")
-            error.hint = "restore the state directory whole from a backup"
-        else:
-            error = UnreadableFileError(path, "it is not sealed, in a protected directory")
-            error.hint = "`odc protect` was interrupted: run it again, it continues"
+            missing = self.storage_key_path.name
+            return _lost(UnreadableFileError(path, f"it is sealed, and {missing} is missing"))
+        error = UnreadableFileError(path, "it is not sealed, in a protected directory")
+        error.hint = "`odc protect` was interrupted: run it again, it continues"
         return error
 
     def certificate(self) -> x509.Certificate:
@@ -403,3 +414,9 @@ class Home:
         if not path.exists():
             raise NotJoinedError(f"there is no {name} in {self.path}")
         return path.read_bytes()
+
+
+def _lost(error: UnreadableFileError) -> UnreadableFileError:
+    """Return the error of a file that nobody can make again, with what to do."""
+    error.hint = "restore the state directory whole from a backup"
+    return error

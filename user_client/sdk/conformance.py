@@ -37,6 +37,7 @@ from protocol.operations import (
 )
 from protocol.terms import Terms
 from protocol.version import MEDIA_TYPE
+from runtime.files import read_text
 from user_client.sdk import conformance_of_rounds, conformance_of_uploads
 from user_client.sdk.conformance_attempts import (
     Attempt,
@@ -77,7 +78,7 @@ def try_analyst(session: Session, url: str | None = None, collaboration_id: str 
     cannot be reached.
     """
     home, address = session.home, url or session.membership.analyst_url
-    root_pem = home.root_path.read_text()
+    root_pem = read_text(home.root_path)
     with ExitStack() as opened:
         traffic = Traffic(home.traffic_path)
         stranger = opened.enter_context(AnalystConnection(address, root_pem, None, traffic))

@@ -24,7 +24,7 @@ from protocol.operations import LIST_COLLABORATIONS
 from protocol.states import State
 from protocol.terms import Terms
 from protocol.version import negotiate
-from runtime.files import write_whole
+from runtime.files import read_text, write_whole
 from user_client.custody.home import Home, Membership
 from user_client.custody.round_directory import ACCEPTANCE_FILE, TERMS_FILE
 from user_client.errors import ChoiceNeededError, NotPreparedError
@@ -121,7 +121,7 @@ class Session:
             with ExitStack() as unless_met:
                 connection = AnalystConnection(
                     membership.analyst_url,
-                    self.home.root_path.read_text(),
+                    read_text(self.home.root_path),
                     (self.home.certificate_path, self.home.key_path),
                     Traffic(self.home.traffic_path),
                     revocations=self.home.revocations_path if self.home.revocations_path.exists() else None,

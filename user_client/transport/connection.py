@@ -37,6 +37,7 @@ from protocol.version import negotiate
 from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.transport.failures import translate
 from user_client.transport.packing import Packing
+from user_client.transport.trust import show, trusting
 
 log = logging.getLogger(__name__)
 
@@ -87,17 +88,6 @@ def metered(url: str, traffic: Traffic) -> TransportFactory:
     return lambda context, _identity: MeteredTransport(url, context, traffic)
 
 
-def trusting(root_pem: str, revocations: Path | None) -> ssl.SSLContext:
-    """Return a TLS context that believes this root alone, and nobody on its revocation list (PEM)."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(cadata=root_pem)
-    if revocations is not None:
-        context.load_verify_locations(revocations)
-        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-    return context
-
-
 class AnalystConnection:
     """Requests to one analyst. Every method raises `OdcError` and nothing else.
 
@@ -142,8 +132,7 @@ class AnalystConnection:
         self._root_pem, self._identity, self._revocations = root_pem, identity, revocations
         context = trusting(root_pem, revocations)
         if identity is not None:
-            # always given, because OpenSSL would otherwise ask at the terminal
-            context.load_cert_chain(*identity, password=lambda: key_password or b"")
+            show(context, *identity, key_password)
         self._url = url.rstrip("/")
         self._pause = pause
         self._attempts = attempts

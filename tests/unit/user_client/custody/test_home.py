@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from protocol.errors import CertificateRefusedError, InputError
+from protocol.errors import CertificateRefusedError, InputError, UnreadableFileError
 from runtime.files import write_whole
 from tests.harness.certificates import CONSORTIUM_ID, shared_member, shared_root
 from user_client.custody import home as home_module
@@ -80,6 +80,21 @@ def test_a_key_of_another_kind_is_refused(home: Home) -> None:
     home.key_path.write_bytes(other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     with pytest.raises(CertificateRefusedError, match="not an ECDSA key"):
         home.key()
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", b"-----BEGIN PRIVATE KEY-----\nAAAA\n"])
+def test_a_damaged_key_is_said_to_be_damaged(home: Home, damage: bytes) -> None:
+    home.make_key()
+    home.key_path.write_bytes(damage)
+    with pytest.raises(UnreadableFileError, match=r"key\.pem: it is damaged") as caught:
+        home.key()
+    assert "backup" in caught.value.hint
+
+
+def test_a_secret_that_is_missing_is_named(home: Home) -> None:
+    with pytest.raises(UnreadableFileError, match=r"cannot read .*root\.locked: No such file") as caught:
+        home.read_secret(home.root_key_path)
+    assert "backup" in caught.value.hint
 
 
 def test_a_membership_without_a_role_is_none(home: Home) -> None:
