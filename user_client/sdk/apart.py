@@ -50,7 +50,7 @@ def apart(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> 
             except BaseException:
                 process.kill()
                 raise
-    except (OSError, EOFError):
+    except (OSError, EOFError, pickle.UnpicklingError):  # the last: killed in the midst of its answer
         error = InputError("a process that attacks our own rows has ended unexpectedly")
         error.hint = "it may have run out of memory: free some, or leave the attacks out with --no-attacks"
         raise error from None

@@ -38,3 +38,9 @@ def test_a_process_that_ends_without_an_answer_is_said_in_words() -> None:
     with pytest.raises(InputError, match="ended unexpectedly") as caught:
         apart(os.abort)
     assert "--no-attacks" in str(caught.value.hint)
+
+
+def test_a_process_that_is_killed_in_the_midst_of_its_answer_is_said_in_words() -> None:
+    half = "import os, pickle, sys; os.write(1, pickle.dumps(bytes(300))[:200]); os._exit(1)"
+    with pytest.raises(InputError, match="ended unexpectedly"):
+        apart(exec, half)
