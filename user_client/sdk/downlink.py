@@ -216,7 +216,7 @@ def check_basis(directory: RoundDirectory) -> None:
 
 def _read_manifest(pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
     """Return the signed manifest, and the bytes that followed it in the same pieces."""
-    buffer = bytearray()
+    buffer, length = bytearray(), 0
     for piece in pieces:
         buffer += piece
         if len(buffer) >= 4:
@@ -225,7 +225,7 @@ def _read_manifest(pieces: Iterator[bytes]) -> tuple[bytes, bytes]:
                 raise LimitExceededError("downlink manifest in bytes", MAX_MESSAGE_BYTES, length)
             if len(buffer) >= 4 + length:
                 return bytes(buffer[4 : 4 + length]), bytes(buffer[4 + length :])
-    raise TruncatedError("downlink manifest", 4, len(buffer))
+    raise TruncatedError("downlink manifest", 4 + length, len(buffer))
 
 
 def _read_arrays(manifest: DownlinkManifest, pieces: Iterable[bytes]) -> list[bytes]:

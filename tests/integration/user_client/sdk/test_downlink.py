@@ -253,6 +253,17 @@ def test_a_downlink_that_is_cut_is_seen(
         consortium.hospital_round.receive()
 
 
+def test_a_manifest_that_is_cut_says_how_much_was_expected(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium.until_released()
+    whole = downlink_bytes(consortium)
+    (length,) = struct.unpack_from("<I", whole)
+    replay(monkeypatch, consortium, whole[:100])
+    with pytest.raises(TruncatedError, match=f"expected {4 + length} bytes, got 100"):
+        consortium.hospital_round.receive()
+
+
 def test_a_downlink_with_a_huge_manifest_is_refused_before_it_is_read(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
