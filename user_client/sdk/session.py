@@ -200,7 +200,8 @@ class Session:
         collaboration_id : str, optional
             Its first four digits are enough, as long as no other begins with them.
         running : bool
-            Unless an id is given, ask the analyst, and leave out what was closed or cancelled.
+            Unless an id is given, ask the analyst, and leave out what was closed or cancelled. Otherwise one in
+            the state directory is meant; of several, one that was neither closed nor cancelled.
         accepted : bool
             Unless an id is given, prefer the collaborations whose terms we have signed.
         listed : sequence of Status
@@ -216,7 +217,8 @@ class Session:
         from user_client.sdk.round import Round  # here, because a round is made of a session
 
         if collaboration_id is None:
-            return Round(self, self._only_collaboration(running=running, accepted=accepted, listed=listed))
+            find = self._running if running else self._stored
+            return Round(self, find(accepted=accepted, listed=listed))
         return Round(self, self._with_prefix(collaboration_id))
 
     def title_of(self, collaboration_id: str) -> str:
@@ -235,24 +237,31 @@ class Session:
             raise NotFoundError(f"no collaboration of ours has an id that begins with {given}")
         return self._one_of(found)
 
-    def _only_collaboration(self, *, running: bool, accepted: bool, listed: Sequence[Status]) -> str:
-        """Return the id of the only collaboration that can be meant.
+    def _running(self, *, accepted: bool, listed: Sequence[Status]) -> str:
+        """Return the id of the only collaboration that runs; those that we have signed come first."""
+        rows = listed or self.collaborations()
+        found = _alive(rows)
+        if accepted:
+            signed = self.home.collaborations_with(ACCEPTANCE_FILE)
+            found = [each for each in signed if each in found] or found
+        if not found:
+            raise _none_can_be_meant(rows)
+        return self._one_of(found)
 
-        Collaborations that are in the state directory come first, so that what needs no running one does not
-        have to ask the analyst.
+    def _stored(self, *, accepted: bool, listed: Sequence[Status]) -> str:
+        """Return the id of the only collaboration in the state directory; of several the one that runs.
+
+        Where it is the only one, the analyst is not asked. What it lists is meant only if there is none.
         """
         known = self.home.collaborations_with(ACCEPTANCE_FILE if accepted else TERMS_FILE)
-        rows = [] if len(known) == 1 and not running else listed or self.collaborations()
-        alive = [row["collaboration_id"] for row in rows if row["state"] not in _ENDED]
-        if running:
-            known = (accepted and [each for each in known if each in alive]) or alive
-        elif not known:
-            known = [row["collaboration_id"] for row in rows]
-        if len(known) > 1 and not running:  # a collaboration that was given up is not meant
-            known = alive
+        if len(known) == 1:
+            return known[0]
+        rows = listed or self.collaborations()
+        known = known or [row["collaboration_id"] for row in rows]
         if not known:
             raise _none_can_be_meant(rows)
-        return self._one_of(known)
+        alive = _alive(rows)
+        return self._one_of([each for each in known if each in alive] or known)
 
     def _one_of(self, found: Sequence[str]) -> str:
         if len(found) > 1:
@@ -264,6 +273,10 @@ class Session:
 def named(title: str, collaboration_id: str) -> str:
     """Return how people are told which collaboration is meant."""
     return f"{title} ({collaboration_id[:SHORT_ID]})" if title else collaboration_id[:SHORT_ID]
+
+
+def _alive(rows: Sequence[Status]) -> list[str]:
+    return [row["collaboration_id"] for row in rows if row["state"] not in _ENDED]
 
 
 def _none_can_be_meant(rows: Sequence[Status]) -> NotPreparedError:

@@ -145,6 +145,28 @@ def test_a_step_of_a_round_prefers_the_terms_that_we_have_signed(consortium: Con
         consortium.hospital.round(running=True)
 
 
+def test_what_needs_a_stored_round_means_none_that_is_only_listed(consortium: Consortium) -> None:
+    consortium.until_joined()
+    first, second = consortium.publish(), consortium.publish()
+    for each in (first, second):
+        consortium.hospital.round(each).fetch_terms()
+    end.cancel(consortium.analyst, first)
+    consortium.publish()
+    assert consortium.hospital.round().id == second
+
+
+def test_of_stored_rounds_that_have_all_ended_one_must_be_named(consortium: Consortium) -> None:
+    """Their models are here, so that nothing has to run."""
+    consortium.until_joined()
+    both = [consortium.publish(), consortium.publish()]
+    for each in both:
+        consortium.hospital.round(each).fetch_terms()
+        end.cancel(consortium.analyst, each)
+    with pytest.raises(ChoiceNeededError) as caught:
+        consortium.hospital.round()
+    assert all(each[:8] in caught.value.detail for each in both)
+
+
 def test_without_collaborations_there_is_none_to_choose(consortium: Consortium) -> None:
     consortium.until_joined()
     with pytest.raises(NotPreparedError, match="no collaboration names this institution yet"):
