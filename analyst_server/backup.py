@@ -92,15 +92,25 @@ def back_up(settings: Settings, target: Path, *, now: int) -> Backup:
         error = InputError("the arrays are outside of the data directory, and this does not copy them")
         error.hint = "copy the records first, then the arrays by other tools: docs/operations.md, S3"
         raise error
-    if target.exists() and any(target.iterdir()):
-        raise InputError(f"{target} is not empty: name a new directory for each backup")
-    make_directory(target)
+    _make_empty(target)
     files = _consistent_copy(settings, target)
     for name in _IDENTITY:
         files[name] = _copy(settings.data_dir, target, name)
     listed = _List(made_at=now, version=__version__, files=files)
     write_whole(target / LIST_FILE, listed.model_dump_json(indent=1).encode())
     return Backup.of(target, listed)
+
+
+def _make_empty(target: Path) -> None:
+    """Make the directory of a backup; raises `InputError` if something is there, or it cannot be made."""
+    try:
+        make_directory(target)
+        if any(target.iterdir()):
+            raise InputError(f"{target} is not empty: name a new directory for each backup")
+    except OSError as error:
+        raise InputError(
+            f"cannot write to {target}: {error.strerror}; name a new directory for each backup"
+        ) from None
 
 
 def _consistent_copy(settings: Settings, target: Path) -> dict[str, _File]:

@@ -27,6 +27,7 @@ from analyst_server.cli_options import (
     open_as_operator,
     settings_of,
     show_value,
+    write_out,
     write_page,
 )
 from analyst_server.cli_plan import plan
@@ -137,7 +138,7 @@ def join(
     """Create this analyst's key and a request for its certificate."""
     settings = settings_of(data_dir)
     parsed = Invitation.from_json(read_text(invitation))
-    out.write_bytes(installation.join(settings.identity_dir, parsed, now=unix_now()))
+    write_out(out, installation.join(settings.identity_dir, parsed, now=unix_now()))
     value = {
         "request": str(out),
         "root_fingerprint": parsed.root_fingerprint,
@@ -162,7 +163,7 @@ def renew(
     as_json: AsJson = False,
 ) -> None:
     """Request a new certificate for the same key, before the old one ends."""
-    out.write_bytes(installation.renew(settings_of(data_dir).identity_dir))
+    write_out(out, installation.renew(settings_of(data_dir).identity_dir))
     show_value(
         {"request": str(out)},
         as_json,

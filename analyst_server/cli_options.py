@@ -77,9 +77,13 @@ def show_value(value: T, as_json: bool, people: Callable[[T], str]) -> None:
 
 def write_page(path: Path | None, page: Callable[[T], str], value: T) -> None:
     """Write a value as a page; raises `InputError` if the file cannot be written."""
-    if path is None:
-        return
+    if path is not None:
+        write_out(path, page(value).encode())
+
+
+def write_out(path: Path, content: bytes) -> None:
+    """Write a file that an option names; raises `InputError` if that cannot be done."""
     try:
-        path.write_text(page(value), "utf-8")
+        path.write_bytes(content)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -48,7 +49,7 @@ from protocol.identity import (
 )
 from protocol.invitation import Invitation
 from protocol.messages import Renewal
-from runtime.files import make_directory, write_whole
+from runtime.files import make_directory, read_bytes, write_whole
 
 log = logging.getLogger(__name__)
 
@@ -86,9 +87,13 @@ def join(identity_dir: Path, invitation: Invitation, *, now: int) -> bytes:
         key = ec.generate_private_key(ec.SECP256R1())
         write_whole(key_path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     root_path = identity_dir / ROOT_FILE
-    if root_path.exists() and root_path.read_text() != invitation.root_certificate:
+    root = invitation.root_certificate.encode()
+    kept = root_path.read_bytes() if root_path.exists() else b""
+    if kept not in (b"", root):  # an earlier version left an empty file, if the power was cut
         raise InvitationError(f"{identity_dir} belongs to another consortium; choose another --data-dir")
-    root_path.write_text(invitation.root_certificate)
+    if not kept:
+        write_whole(root_path, root)
+    root_path.chmod(0o644)  # it is public, and copies for a balancer are read by others
     return encode(invitation.answer(_load_key(key_path)))
 
 
@@ -225,7 +230,16 @@ def blobs_of(settings: Settings) -> Blobs:
 
 
 def _load_key(path: Path, refusal: type[TrustError] = CertificateRefusedError) -> ec.EllipticCurvePrivateKey:
-    key = load_pem_private_key(path.read_bytes(), None)
+    if not path.exists():
+        missing = refusal(f"there is no key in {path.parent}")
+        missing.hint = "run `odc-analyst join INVITATION` first; a key that was lost comes back from a backup"
+        raise missing
+    try:
+        key = load_pem_private_key(read_bytes(path), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # damaged, under a passphrase, of a strange kind
+        key = None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise refusal(f"{path} is not an ECDSA key")
+        damaged = refusal(f"{path} is not an ECDSA key")
+        damaged.hint = "restore the file from a backup: a certificate is for one key alone"
+        raise damaged
     return key

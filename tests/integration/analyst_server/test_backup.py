@@ -54,6 +54,13 @@ def content(made: Path) -> dict[str, Any]:
     return found
 
 
+def test_a_backup_into_a_file_is_refused(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for target in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match="name a new directory"):
+            back_up(settings, target, now=NOW)
+
+
 def test_every_blob_comes_back_as_it_was(settings: Settings, made: Path, tmp_path: Path) -> None:
     restore(elsewhere(tmp_path), made)
     was, is_now = DirectoryBlobs(settings.blob_dir), DirectoryBlobs(elsewhere(tmp_path).blob_dir)

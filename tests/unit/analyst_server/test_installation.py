@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
@@ -101,3 +102,47 @@ def test_a_key_of_another_kind_is_refused(directory: Path) -> None:
     )
     with pytest.raises(CertificateRefusedError, match="not an ECDSA key"):
         installation.join(directory, invitation(), now=NOW)
+
+
+def test_a_key_that_is_not_there_yet_is_said_with_what_to_run(directory: Path) -> None:
+    with pytest.raises(CertificateRefusedError, match="there is no key in") as raised:
+        installation.own_key_fingerprint(directory)
+    assert "odc-analyst join" in raised.value.hint
+
+
+@pytest.mark.parametrize("content", [b"", b"-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMG\n", b"\xff\xfe"])
+def test_a_damaged_key_is_refused(directory: Path, content: bytes) -> None:
+    directory.mkdir()
+    (directory / "key.pem").write_bytes(content)
+    with pytest.raises(CertificateRefusedError, match="not an ECDSA key") as raised:
+        installation.own_key_fingerprint(directory)
+    assert "backup" in raised.value.hint
+
+
+def test_a_key_under_a_passphrase_is_refused(directory: Path) -> None:
+    directory.mkdir()
+    key = ec.generate_private_key(ec.SECP256R1())
+    closed = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    (directory / "key.pem").write_bytes(closed)
+    with pytest.raises(CertificateRefusedError, match="not an ECDSA key"):
+        installation.own_key_fingerprint(directory)
+
+
+def test_a_root_that_a_power_cut_has_emptied_is_written_again(directory: Path) -> None:
+    installation.join(directory, invitation(), now=NOW)
+    root = (directory / "root.pem").read_bytes()
+    (directory / "root.pem").write_bytes(b"")
+    installation.join(directory, invitation(), now=NOW)
+    assert (directory / "root.pem").read_bytes() == root != b""
+
+
+def test_the_root_is_on_the_disk_before_it_has_its_name(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation.join(directory, invitation(), now=NOW)
+    (directory / "root.pem").unlink()
+    seen: list[bool] = []
+    monkeypatch.setattr("os.fsync", lambda _descriptor: seen.append((directory / "root.pem").exists()))
+    installation.join(directory, invitation(), now=NOW)
+    assert seen[:1] == [False]
+    assert stat.S_IMODE((directory / "root.pem").stat().st_mode) == 0o644

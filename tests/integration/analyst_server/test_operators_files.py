@@ -1,0 +1,37 @@
+"""A file or directory that the operator names and that cannot be used is an error with a hint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from analyst_server import cli
+from protocol.errors import CertificateRefusedError, InputError
+from tests.harness.enrolments import invitation
+
+
+@pytest.fixture(autouse=True)
+def _data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODC_ANALYST_DATA_DIR", str(tmp_path / "data"))
+
+
+def error_of(*words: object) -> BaseException | None:
+    return CliRunner().invoke(cli.app, [str(word) for word in words]).exception
+
+
+def test_without_a_key_its_fingerprint_is_refused() -> None:
+    error = error_of("key")
+    assert isinstance(error, CertificateRefusedError)
+    assert "odc-analyst join" in error.hint
+
+
+def test_a_request_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analyst_server.cli.unix_now", lambda: invitation().expires_at - 1)
+    path = tmp_path / "invitation.json"
+    path.write_text(invitation().to_json())
+    error = error_of("join", path, "--out", tmp_path / "nothing" / "request.odc")
+    assert isinstance(error, InputError)
+    assert "cannot write" in error.detail
+    assert "No such file" in error.detail
