@@ -200,8 +200,8 @@ class Session:
         collaboration_id : str, optional
             Its first four digits are enough, as long as no other begins with them.
         running : bool
-            Unless an id is given, ask the analyst, and leave out what was closed or cancelled. Otherwise one in
-            the state directory is meant; of several, one that was neither closed nor cancelled.
+            Unless an id is given, ask the analyst, and leave out what was closed or cancelled. Otherwise one
+            in the state directory is meant; of several, one that was neither closed nor cancelled.
         accepted : bool
             Unless an id is given, prefer the collaborations whose terms we have signed.
         listed : sequence of Status
