@@ -5,8 +5,11 @@ Rows are never logged, and no answer quotes one: an error names row and column.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
+import traceback
+from pathlib import Path
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
@@ -24,6 +27,8 @@ from user_client.sdk import Predictor
 from user_client.service.content import ModelAnswer, PredictionAnswer, PredictionRequest, answers
 from user_client.service.description import ABOUT, PROBLEM, TEXT, refusals, security, with_schemes
 
+log = logging.getLogger(__name__)
+
 MAX_BODY_BYTES: Final = 16 * 2**20
 HEALTH: Final = "/healthz"
 MODEL: Final = "/v1/model"
@@ -33,6 +38,11 @@ DESCRIPTION: Final = "/openapi.json"
 PATHS: Final = (HEALTH, MODEL, PREDICTIONS, METRICS, DESCRIPTION)
 OPEN: Final = (HEALTH, DESCRIPTION)
 """They say nothing of the model, and need no token."""
+_UNEXPECTED: Final = {
+    "type": "/problems/unexpected",
+    "title": "Unexpected error",
+    "hint": "the log of the service says where; report it, without rows",
+}
 
 
 class Metrics:
@@ -50,28 +60,41 @@ class Metrics:
 
 
 class Gate:
-    """Asks for the token before it reads a body, bounds the body, and counts the answers."""
+    """Asks for the token before it reads a body, bounds the body, and counts the answers.
+
+    It answers what is unexpected too: the layer outside of it would log the error's text, and that may
+    quote a row.
+    """
 
     def __init__(self, app: ASGIApp, token: str | None, metrics: Metrics) -> None:
         self._app, self._token, self._metrics = app, token, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began = time.perf_counter()
-        status = 500
+        began, status = time.perf_counter(), None
 
         async def counted(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
+        try:
+            await self._answer(scope, receive, counted)
+        except Exception as error:
+            log.error("unexpected %s at %s", type(error).__name__, _where(error))
+            if status is not None:  # the answer has begun
+                raise
+            await _problem(_UNEXPECTED, 500)(scope, receive, counted)
+        finally:
+            path = scope["path"] if scope["path"] in PATHS else "other"  # what strangers ask is no label
+            self._metrics.requests.labels(path, str(status or 500)).inc()
+            if path == PREDICTIONS:
+                self._metrics.seconds.observe(time.perf_counter() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal, body = self._refusal(scope), b""
         if refusal is None:
             body, refusal = await _bounded_body(receive)
-        await (refusal or self._app)(scope, _replaying(body, receive), counted)
-        path = scope["path"] if scope["path"] in PATHS else "other"  # what strangers ask for is no label
-        self._metrics.requests.labels(path, str(status)).inc()
-        if path == PREDICTIONS:
-            self._metrics.seconds.observe(time.perf_counter() - began)
+        await (refusal or self._app)(scope, _replaying(body, receive), send)
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         if self._token is None or scope["path"] in OPEN:
@@ -81,6 +104,12 @@ class Gate:
             return None
         body = {"type": "about:blank", "title": "Send `Authorization: Bearer TOKEN`"}
         return _problem(body, 401, {"www-authenticate": "Bearer"})
+
+
+def _where(error: Exception) -> str:
+    """Return the lines of code that an error has come through, innermost first, without its text."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    return " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
 
 
 async def _bounded_body(receive: Receive) -> tuple[bytes, JSONResponse | None]:
