@@ -10,7 +10,7 @@ import socket
 import ssl
 import uuid
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from math import ceil
 from typing import Final
 
@@ -37,7 +37,7 @@ from analyst_server.telemetry.traces import traces_from
 from metering.private_parts import keep_handshakes_small
 from protocol.errors import StorageError
 from protocol.limits import MAX_IDLE_S
-from runtime.confinement import forbid_tracing, landlock_version
+from runtime.confinement import allow_open_files, forbid_tracing, landlock_version
 from runtime.files import make_directory, sync_directory
 from runtime.memory import share_one_heap
 
@@ -61,7 +61,7 @@ def serve(settings: Settings) -> None:
         require_certificate(settings.compute_url, "client")
     share_one_heap()  # before there are threads: each would keep the chunks of uplinks that it has freed
     with only_server(settings.data_dir):
-        _allow_all_descriptors()
+        allow_open_files()  # a connection takes two
         forbid_tracing()
         if landlock_version() == 0:
             log.warning("this system has no Landlock: a compute process could open the analyst's key")
@@ -186,10 +186,3 @@ def _places(settings: Settings) -> Places:
             places.for_strangers,
         )
     return places
-
-
-def _allow_all_descriptors() -> None:
-    """Raise the usual 1024 open files to what the system allows: a connection takes two."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # some systems say "unlimited" and mean less
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -73,6 +73,15 @@ def _variables() -> list[int]:
     return found
 
 
+def allow_open_files() -> None:
+    """Raise the usual 1024 open files to what the system allows; on Windows there is no limit."""
+    if sys.platform == "win32":
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems say "unlimited" and mean less
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def lower_limits(most: Mapping[str, int]) -> None:
     """Lower limits by the names that `resource` has for them, as far as the system knows them.
 
@@ -84,8 +93,8 @@ def lower_limits(most: Mapping[str, int]) -> None:
         kind = getattr(resource, name, None)
         if kind is None:
             continue
-        _, hard = resource.getrlimit(kind)
-        lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        held = (limit for limit in resource.getrlimit(kind) if limit != resource.RLIM_INFINITY)
+        lowest = min([value, *held])
         with contextlib.suppress(ValueError, OSError):  # macOS knows RLIMIT_AS, and refuses it
             resource.setrlimit(kind, (lowest, lowest))
 

@@ -154,6 +154,7 @@ def confine(
     confinement.forget_environment()
     os.environ["JOBLIB_MULTIPROCESSING"] = "0"  # it would ask for semaphores, which nobody here uses
     confinement.forbid_tracing()
+    confinement.allow_open_files()
     limits = {"RLIMIT_CORE": 0, "RLIMIT_NOFILE": MOST_OPEN_FILES}
     if memory_bytes:
         limits["RLIMIT_DATA"] = memory_bytes
