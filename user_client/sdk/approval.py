@@ -207,7 +207,7 @@ def reject(session: Session, party: str, reason: str) -> int:
         raise InputError(f"no request of {party} waits")
     for invitation in invitations(session):  # the analyst's word withdraws no other party's
         if invitation.party == party and invitation.invitation_id in ids:
-            invitation_path(session.home, invitation.invitation_id).unlink()
+            invitation_path(session.home, invitation.invitation_id).unlink(missing_ok=True)
     for request_id in ids:
         session.connection.ask(REJECT_CERTIFICATE_REQUEST, body, invitation_id=request_id)
     return len(ids)

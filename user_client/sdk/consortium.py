@@ -125,7 +125,7 @@ def invite(
     if not replace_earlier:
         known.refuse_used(party)
     invitation = _invitation(session, role, party, certificate_name=mapping.name if mapping else None)
-    _store(home, invitation, known.unused[party], mapping)
+    _store(home, invitation, known.unused.get(party, []), mapping)
     return invitation
 
 
@@ -150,7 +150,7 @@ def invite_all(session: Session, parties: Sequence[str]) -> list[Invitation]:
     still_open = {party: known.open_invitations(party) for party in parties}
     new = {party: _invitation(session, "institution", party) for party in parties if not still_open[party]}
     for party, invitation in new.items():
-        _store(session.home, invitation, known.unused[party])
+        _store(session.home, invitation, known.unused.get(party, []))
     return [new[party] if party in new else still_open[party][-1] for party in parties]
 
 
@@ -162,7 +162,7 @@ def _store(
         _write_mapping(home, invitation.party, mapping)
     home.write_secret(invitation_path(home, invitation.invitation_id), invitation.to_json().encode())
     for earlier in replaced:
-        invitation_path(home, earlier.invitation_id).unlink()
+        invitation_path(home, earlier.invitation_id).unlink(missing_ok=True)
     if mapping is None:  # last: no answer to an earlier invitation may skip its check
         _mapping_path(home, invitation.party).unlink(missing_ok=True)
 
@@ -186,11 +186,11 @@ class _Known:
 
     def open_invitations(self, party: str) -> list[Invitation]:
         """Return those that the party may still use."""
-        return [one for one in self.unused[party] if one.expires_at > self.now]
+        return [one for one in self.unused.get(party, []) if one.expires_at > self.now]
 
     def refuse_valid(self, party: str) -> None:
         """Raise `InputError` if the party has a valid certificate."""
-        if any(member.state == "valid" for member in self.certified[party]):
+        if any(member.state == "valid" for member in self.certified.get(party, [])):
             error = InputError(f"{party} has a valid certificate already")
             error.hint = f"it renews with `odc renew`; for another key: `odc consortium revoke {party}` first"
             raise error
@@ -201,8 +201,8 @@ class _Known:
             error = InputError(f"there is an unused invitation for {party}")
             error.hint = "to withdraw it and create another, repeat the command with --replace"
             raise error
-        if self.certified[party]:
-            error = InputError(f"{party} had a certificate before, now {self.certified[party][-1].state}")
+        if before := self.certified.get(party):
+            error = InputError(f"{party} had a certificate before, now {before[-1].state}")
             error.hint = "if it is the same institution, or its successor, invite it by itself with --replace"
             raise error
 
@@ -277,8 +277,14 @@ def state_of(certificate: x509.Certificate, root: TrustRoot, now: int) -> Member
 def invitations(session: Session) -> list[Invitation]:
     """Return the invitations that were not used yet, including expired ones."""
     require_leading(session)
-    paths = sorted(session.home.consortium_path.glob("invitations/*.json"))
-    return [Invitation.from_json(session.home.read_secret(path).decode()) for path in paths]
+    found: list[Invitation] = []
+    for path in sorted(session.home.consortium_path.glob("invitations/*.json")):
+        try:
+            found.append(Invitation.from_json(session.home.read_secret(path).decode()))
+        except UnreadableFileError:
+            if path.exists():  # else another command has used or withdrawn it meanwhile
+                raise
+    return found
 
 
 def never_invited(session: Session, parties: Sequence[str]) -> list[str]:
@@ -321,7 +327,7 @@ def revoke(session: Session, party: str, passphrase: str) -> Revoked:
         error.hint = "`odc consortium list` shows the members"
         raise error
     for invitation in unused:
-        invitation_path(home, invitation.invitation_id).unlink()
+        invitation_path(home, invitation.invitation_id).unlink(missing_ok=True)
     if not serials:
         return Revoked(0, len(unused))
     with home.changing_revocations() as root:
