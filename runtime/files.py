@@ -73,7 +73,7 @@ def write_whole(path: Path, *parts: bytes | memoryview) -> None:
 def writing_whole(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes the place of ``path`` at the end, as `write_whole` does."""
     make_directory(path.parent)
-    _erase_half_written(path)
+    erase_half_written(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with os.fdopen(_create_locked(temporary), "wb") as file:
         try:
@@ -115,7 +115,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _erase_half_written(path: Path) -> None:
+def erase_half_written(path: Path) -> None:
     """Erase what processes that have ended left of a file; that of live ones is locked."""
     if sys.platform == "win32":
         return
