@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from protocol.errors import InputError, StorageBusyError
-from runtime.files import hold, locked, make_directory, publish, sync_file
+from runtime.files import hold, locked, make_directory, publish, sync_directory, sync_file
 
 RETRY_AFTER_S: Final = 5
 """When whoever finds a store busy is asked to come again."""
@@ -238,14 +238,28 @@ class DirectoryBlobs(Blobs):
             os.close(descriptor)
 
     def _open_partial(self, key: str, *, is_new: bool) -> int:
-        path, flags = self._partial(key), os.O_RDWR | (os.O_CREAT if is_new else 0)
+        path = self._partial(key)
+        if not is_new:
+            return os.open(path, os.O_RDWR)
         try:
-            return os.open(path, flags, 0o600)
-        except FileNotFoundError:
-            if not is_new:
-                raise
-        make_directory(path.parent)  # the first of its folder
-        return os.open(path, flags, 0o600)
+            return self._create(path)
+        except FileNotFoundError:  # the first of its folder
+            make_directory(path.parent)
+            return self._create(path)
+
+    @staticmethod
+    def _create(path: Path) -> int:
+        """Open a file that may be there already; the name of a new one is durable, as `sync` relies on."""
+        is_there = path.exists()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if not is_there:
+                sync_directory(path.parent)
+        except OSError:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)  # else the next try would find it, and take its name for durable
+            raise
+        return descriptor
 
     def partial_size(self, key: str) -> int | None:
         try:
