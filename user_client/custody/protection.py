@@ -6,17 +6,23 @@ again and continues. Until then, reading a file that is sealed or not against ex
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
 
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from protocol.terms import Terms
-from runtime.files import write_whole
+from runtime.files import erase_half_written, write_whole
 from user_client.custody.home import Home, exclusive, is_encrypted, key_pem
 from user_client.custody.passphrase import lock, require_long_enough, unlock
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.custody.vault import is_sealed
+
+_OVERWRITTEN_AT_ONCE_BYTES: Final = 2**20
 
 
 def protect(home: Home, passphrase: str) -> None:
@@ -44,9 +50,30 @@ def protect(home: Home, passphrase: str) -> None:
             data = path.read_bytes()
             if path == home.key_path:
                 if not is_encrypted(data):
-                    home.write_key(load_pem_private_key(data, None))
+                    with _overwriting(path):
+                        home.write_key(load_pem_private_key(data, None))
             elif not is_sealed(data):
-                home.write_secret(path, data if root_key is None or path != home.root_key_path else root_key)
+                opened = data if root_key is None or path != home.root_key_path else root_key
+                with _overwriting(path):
+                    home.write_secret(path, opened)
+
+
+@contextmanager
+def _overwriting(path: Path) -> Iterator[None]:
+    """Overwrite what a file was before a block has sealed or removed it, as `erase` does."""
+    if sys.platform == "win32":  # there, an open file cannot be replaced
+        yield
+        return
+    with path.open("r+b") as before:
+        yield
+        now = os.fstat(before.fileno())
+        if path.exists() and os.path.samestat(now, path.stat()):
+            return
+        left = now.st_size
+        while left > 0:
+            left -= before.write(bytes(min(left, _OVERWRITTEN_AT_ONCE_BYTES)))
+        before.flush()
+        os.fsync(before.fileno())
 
 
 def _hide_models_with_rows(home: Home) -> None:
@@ -55,7 +82,8 @@ def _hide_models_with_rows(home: Home) -> None:
         directory = RoundDirectory(home, path.parent.name)
         terms = directory.find(Terms)
         if terms is not None and terms.is_row_revealing:
-            directory.write_model(path.read_bytes(), may_have_rows=True)
+            with _overwriting(path):
+                directory.write_model(path.read_bytes(), may_have_rows=True)
 
 
 def _root_key(home: Home, passphrase: str) -> bytes | None:
@@ -94,11 +122,11 @@ def change_passphrase(home: Home, passphrase: str, new: str) -> None:
 
 @contextmanager
 def _alone(home: Home) -> Iterator[None]:
-    """Keep other commands out, and remove the unfinished files that killed commands left."""
+    """Keep other commands out, and erase the unfinished files that killed commands left."""
     with ExitStack() as stack:
         stack.enter_context(exclusive(home.path))
         for directory in home.path.glob("collaborations/*/"):
             stack.enter_context(exclusive(directory))
         for left in home.path.rglob(".*.part"):
-            left.unlink()
+            erase_half_written(left.with_name(left.name[1:].rsplit(".", 2)[0]))
         yield

@@ -60,8 +60,10 @@ def test_a_model_with_rows_of_an_earlier_version_is_hidden_by_a_passphrase(conso
     before = hospital.predict(consortium.table(9)).probabilities
     folder = consortium.directory_of(consortium.hospital)
     (folder / MODEL_WITH_ROWS_FILE).rename(folder / MODEL_FILE)  # as versions before stored it
+    (folder / "same").hardlink_to(folder / MODEL_FILE)
     protect(consortium.hospital.home, "a passphrase of several words")
     assert not (folder / MODEL_FILE).exists()
+    assert set((folder / "same").read_bytes()) == {0}
     assert is_sealed((folder / MODEL_WITH_ROWS_FILE).read_bytes())
     np.testing.assert_array_equal(hospital.predict(consortium.table(9)).probabilities, before)
 

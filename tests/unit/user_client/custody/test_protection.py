@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_der_private_key
 
 from protocol.errors import InputError, UnreadableFileError
-from runtime.files import write_whole
+from runtime.files import write_whole, writing_whole
 from tests.harness.certificates import NOW
 from user_client.custody import home as home_module
 from user_client.custody import protection, vault
@@ -157,10 +157,29 @@ def test_nobody_protects_a_directory_while_another_command_works_in_it(home: Hom
         protection.protect(home, PASSPHRASE)
 
 
-def test_half_written_files_do_not_stay(home: Home) -> None:
-    (home.path / ROUND / ".basis.npy.7.part").write_bytes(b"half a basis")
+def test_half_written_files_do_not_stay(home: Home, tmp_path: Path) -> None:
+    half, same = home.path / ROUND / ".basis.npy.7.part", tmp_path / "on the disk"
+    half.write_bytes(b"half a basis")
+    same.hardlink_to(half)
     protection.protect(home, PASSPHRASE)
-    assert b"half a basis" not in all_bytes(home)
+    assert not half.exists()
+    assert set(same.read_bytes()) == {0}
+
+
+def test_what_another_writes_now_stays(home: Home) -> None:
+    with writing_whole(home.path / "predictions.csv") as file:
+        protection.protect(home, PASSPHRASE)
+        file.write(b"predictions")
+    assert (home.path / "predictions.csv").read_bytes() == b"predictions"
+
+
+def test_what_was_readable_is_overwritten_on_the_disk(home: Home, tmp_path: Path) -> None:
+    plain = home.secrets()
+    before = {tmp_path / f"{number}": path.read_bytes() for number, path in enumerate(plain)}
+    for same, path in zip(before, plain, strict=True):
+        same.hardlink_to(path)
+    protection.protect(home, PASSPHRASE)
+    assert [same.read_bytes() for same in before] == [bytes(len(data)) for data in before.values()]
 
 
 def killed_at(monkeypatch: pytest.MonkeyPatch, at: int, run: Callable[[], None]) -> bool:
