@@ -8,7 +8,6 @@ answers that both sides read.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
@@ -25,6 +24,7 @@ from protocol.limits import (
     MAX_TOKEN_REQUEST_BYTES,
 )
 from protocol.row_bounds import RowTooLongError
+from protocol.texts import is_id
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, UnknownAlgorithmError
 
 JSON: Final = "application/json"
@@ -127,7 +127,7 @@ def _is_id(name: str, value: str) -> bool:
 
     The meter counts by collaboration, so nothing but the id of one is taken for one.
     """
-    return re.fullmatch("[0-9a-f]{32}", value) is not None if name == "collaboration_id" else value != ""
+    return is_id(value) if name == "collaboration_id" else value != ""
 
 
 _table: list[Operation] = []

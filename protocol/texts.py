@@ -27,6 +27,11 @@ _ID = r"^[0-9a-f]{32}$"
 Identifier = Annotated[str, StringConstraints(pattern=_ID)]
 
 
+def is_id(text: str) -> bool:
+    """Return whether a text is written as the ids that we give."""
+    return re.fullmatch("[0-9a-f]{32}", text) is not None
+
+
 def in_words(pattern: str) -> str:
     """Return what a text has to be like that a pattern here has refused."""
     if pattern == _DNS_LABEL:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from protocol.codec import explain
 from protocol.errors import InputError, MalformedMessageError, TokenRefusedError
 from protocol.messages import UnixTime
-from protocol.texts import FieldText, Identifier
+from protocol.texts import FieldText, Identifier, is_id
 
 TOKEN_PREFIX: Final = "odct_"  # noqa: S105  # what tells a token from other secrets, in a file or a scanner
 _TOKEN: Final = re.compile(TOKEN_PREFIX + "[A-Za-z0-9_-]{43}")
@@ -96,6 +96,6 @@ def id_of(named: str) -> str:
     """
     if named.startswith(TOKEN_PREFIX):
         return token_id(token_digest(named))
-    if not re.fullmatch("[0-9a-f]{32}", named):
+    if not is_id(named):
         raise InputError("a token's id is 32 hexadecimal digits; `token list` shows it")
     return named

@@ -24,7 +24,6 @@ an encrypted PEM that the TLS library opens by itself: no plain key is written t
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -46,6 +45,7 @@ from cryptography.hazmat.primitives.serialization import (
 from protocol.errors import CertificateRefusedError, InputError, UnreadableFileError
 from protocol.identity import Identity, TrustRoot, load_certificate, same_key
 from protocol.messages import Role
+from protocol.texts import is_id
 from runtime.files import locked, one_at_a_time, read_bytes, write_whole, writing_whole
 from user_client.custody.vault import Vault, is_sealed
 from user_client.errors import BusyError, NotJoinedError, PassphraseNeededError
@@ -75,7 +75,6 @@ SECRETS: Final = (
     "collaborations/*/kept/*/release.json",
 )
 """Every file that contains a secret. `Home.write_secret` writes no other, so this list is complete."""
-_ID: Final = re.compile("[0-9a-f]{32}")
 
 
 @contextmanager
@@ -210,14 +209,14 @@ class Home:
 
         The id comes from a person or from the analyst, and must not lead outside the state directory.
         """
-        if not _ID.fullmatch(collaboration_id):
+        if not is_id(collaboration_id):
             raise InputError("a collaboration's id is 32 hexadecimal digits; `odc status` shows it")
         return self.path / "collaborations" / collaboration_id
 
     def collaborations_with(self, file: str) -> list[str]:
         """Return the ids of the rounds that hold a file. A directory of another name is somebody's copy."""
         ids = {path.parent.name for path in (self.path / "collaborations").glob(f"*/{file}")}
-        return sorted(name for name in ids if _ID.fullmatch(name))
+        return sorted(name for name in ids if is_id(name))
 
     def make_key(self) -> ec.EllipticCurvePrivateKey:
         """Return the identity key; generate it if there is none. It is never replaced."""

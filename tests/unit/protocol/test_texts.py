@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.texts import hidden_characters, is_formula, visible, why_not_new
+from protocol.texts import hidden_characters, is_formula, is_id, visible, why_not_new
 
 HIDDEN = [*"\u061c\u200b\u2060\ufeff\u00ad\u180e\u200d\u3164\U000e0041\x1b\r"]
 
@@ -26,6 +26,12 @@ def test_a_level_that_no_field_can_be_equal_to_is_not_published(blank: str) -> N
     column = {"kind": "categorical", "name": f"{blank}site", "levels": ["north", f"south{blank}"]}
     (reason,) = why_not_new({"table_schema": {"columns": [column], "missing": [blank]}})
     assert reason.startswith("table_schema.columns.0.levels.1 has white space at an end")
+
+
+@pytest.mark.parametrize("text", ["", "a" * 31, "a" * 33, "A" * 32, "g" * 32, "\u0661" * 32, "a" * 32 + "\n"])
+def test_an_id_is_32_hexadecimal_digits(text: str) -> None:
+    assert is_id("0123456789abcdef" * 2)
+    assert not is_id(text)
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1"])
