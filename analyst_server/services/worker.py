@@ -197,13 +197,21 @@ class Worker:
             log.warning("round %s: %s", collaboration_id[:8], error.detail)
             end.erase_if_ended(self._analyst, collaboration_id)
         except ValueError as error:  # its text says what is wrong with the data
-            rounds.fail(self._analyst, collaboration_id, self.owner, str(error))
+            self._fail(collaboration_id, str(error))
         except BrokenProcessPool:
             self._drop_pool()
-            rounds.fail(self._analyst, collaboration_id, self.owner, _ENDED_TWICE)
+            self._fail(collaboration_id, _ENDED_TWICE)
         except Exception as error:  # noqa: BLE001  # `_told` logs it
             told = _told(f"round {collaboration_id[:8]}", error)
-            rounds.fail(self._analyst, collaboration_id, self.owner, told)
+            self._fail(collaboration_id, told)
+
+    def _fail(self, collaboration_id: str, reason: str) -> None:
+        """Let a round fail; if it was cancelled meanwhile, erase what was computed for it since."""
+        try:
+            rounds.fail(self._analyst, collaboration_id, self.owner, reason)
+        except RoundFailedError as error:
+            log.warning("round %s: %s", collaboration_id[:8], error.detail)
+            end.erase_if_ended(self._analyst, collaboration_id)
 
     def run_latecomer(self, uplink: Uplink) -> None:
         """Align a claimed late consumer, or refuse it with the reason; after other errors try again."""

@@ -1,4 +1,4 @@
-"""A worker whose scheduler is not there: what it has claimed waits, and nothing fails."""
+"""A worker whose scheduler is not there, or whose round is taken away: nothing fails, and nothing stays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analyst_server.compute.dask_pool import ComputeUnreachableError
-from analyst_server.services import judging, rounds
+from analyst_server.services import end, judging, rounds
 from analyst_server.services import worker as worker_module
 from tests.harness.computing import LIMIT_S, Pool, Watched
 from tests.harness.world import World
@@ -44,6 +44,23 @@ def test_a_round_that_lost_who_computed_it_is_free_for_others_at_once(world: Wor
         runner.run_round(rounds.claim(world.analyst, runner.owner, 10) or "")
     assert (world.state, world.row().lease_owner) == ("sealed", None)
     assert rounds.claim(world.analyst, "another", 10) == world.id
+
+
+@pytest.mark.parametrize("error", [ValueError("no rows of class 1"), RuntimeError("unexpected")])
+def test_a_step_that_fails_after_its_round_was_cancelled_leaves_nothing(
+    world: World, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def step(*_: Any) -> Any:
+        end.cancel(world.analyst, world.id)
+        world.analyst.blobs.write(f"{world.id}/work-1/model", b"written after the erasure")
+        raise error
+
+    runner = Watched(world.until_sealed(), Pool(step))
+    runner.run_round(rounds.claim(world.analyst, runner.owner, 10) or "")
+    runner.pool.shutdown()
+    assert world.state == "cancelled"
+    assert world.analyst.blobs.whole_keys() == []
+    assert "or it has ended" in caplog.text
 
 
 def _then(act: Callable[..., Any], after: Callable[[], None]) -> Callable[..., Any]:
