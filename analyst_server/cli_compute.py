@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from analyst_server.cli_options import DataDir, settings_of
+from analyst_server.cli_options import DataDir, log_lines, settings_of
 from analyst_server.compute.dask_worker import WorkerPlace, keep_worker
 from analyst_server.installation import blobs_of
 from protocol.errors import InputError
-from runtime.logs import JsonLines, Lines, set_up
+from runtime.logs import JsonLines, set_up
 
 
 def compute_worker(
@@ -25,8 +25,7 @@ def compute_worker(
 ) -> None:
     """Compute rounds for an analyst whose ODC_ANALYST_COMPUTE_URL is a Dask scheduler, until interrupted."""
     settings = settings_of(data_dir, compute_url=scheduler)
-    text = Lines("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    set_up(JsonLines() if settings.log_format == "json" else text, settings.log_level.upper())
+    set_up(JsonLines() if settings.log_format == "json" else log_lines(), settings.log_level.upper())
     if not settings.compute_url:
         error = InputError("a compute worker needs the address of its scheduler")
         error.hint = "odc-analyst compute-worker --scheduler tcp://HOST:8786"

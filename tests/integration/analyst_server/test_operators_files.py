@@ -1,7 +1,9 @@
-"""A file or directory that the operator names and that cannot be used is an error with a hint."""
+"""What the operator finds: errors with hints about files that cannot be used, and lines with their time."""
 
 from __future__ import annotations
 
+import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,11 @@ def test_a_request_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: p
     assert isinstance(error, InputError)
     assert "cannot write" in error.detail
     assert "No such file" in error.detail
+
+
+def test_a_line_of_a_compute_worker_has_the_offset_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[logging.Formatter] = []
+    monkeypatch.setattr("analyst_server.cli_compute.set_up", lambda formatter, _level: used.append(formatter))
+    assert isinstance(error_of("compute-worker"), InputError)  # no scheduler was named
+    record = logging.LogRecord("name", logging.INFO, "path", 1, "message", (), None)
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4} INFO name: message", used[0].format(record))
