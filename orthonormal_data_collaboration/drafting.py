@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -23,7 +23,6 @@ from user_client.tables.draft import MISSING_TEXTS, DraftedSchema
 from user_client.tables.draft_label import classes_label, number_label
 
 AnyTerms = Terms | DraftedTerms | Mapping[str, Any] | str | Path
-DraftedBy = Literal["lead", "all"]
 FEWEST_ANCHOR_ROWS: Final = 1000
 """Of an anchor that is not square, if nobody says how many; the papers take 1000 for images."""
 _IDS: Final = {"consortium_id": "c0" * 16, "collaboration_id": "c1" * 16}

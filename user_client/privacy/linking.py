@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from user_client.privacy.grid import Matrix64
-from user_client.privacy.held import Indices, Labels, Uplink, leading_axes
+from user_client.privacy.held import Indices, Labels, Uplink
 
 SEEDS: Final = 2000
 """Pairs of sent rows from which the search for known rows begins."""
@@ -51,12 +51,6 @@ def locate(
         chosen = np.hstack([chosen, cost.argmin(axis=1)[:, None]])
     chosen = _exchanged(fits, products, wanted, chosen)
     return np.asarray(chosen[_total(fits, products, wanted, chosen).argmin()])
-
-
-def span_of(public: Matrix64, latent_dim: int) -> Matrix64:
-    """Return the projector to the leading axes of public rows, (m, m): nearly that of every member."""
-    axes = leading_axes(public, latent_dim)
-    return np.asarray(axes @ axes.T)
 
 
 def find_duplicates(first: Uplink, second: Uplink) -> Indices:
