@@ -19,6 +19,7 @@ from orthonormal_data_collaboration.estimators import MemberClassifier, MemberRe
 from orthonormal_data_collaboration.members import Streams
 from orthonormal_data_collaboration.parties import Data, read_parties
 from orthonormal_data_collaboration.playing import Played, PlayedMember, Projected, Wishes, play
+from orthonormal_data_collaboration.summary import by_party
 from protocol.alignment_terms import AlignmentMethod
 from protocol.errors import InputError
 from protocol.labels import Task
@@ -230,7 +231,7 @@ class Simulation(Mapping[str, Estimator]):
 
         ``together`` and ``alone`` are scores by ``metric``; columns that do not apply are empty.
         """
-        return pa.Table.from_pylist([self._row(member) for member in self.members.values()], _COLUMNS)
+        return by_party(self)
 
     def to_pandas(self) -> Any:
         """Return `to_arrow` as a data frame of pandas, which has to be installed."""
@@ -247,58 +248,6 @@ class Simulation(Mapping[str, Estimator]):
     def aligned_to_pandas(self) -> Any:
         """Return `aligned_to_arrow` as a data frame of pandas, which has to be installed."""
         return _as_pandas(self.aligned_to_arrow())
-
-    def _row(self, member: Member) -> dict[str, Any]:
-        found, is_of_rows = member.evaluation, self.terms.sums is None
-        row = {
-            "party": member.name,
-            "rows": member.rows,
-            "held_out": len(member.held_out),
-            "uplink_bytes": member.uplink_bytes,
-            "downlink_bytes": member.downlink_bytes,
-        }
-        if found is not None:
-            gained = None if found.alone is None else found.together - found.alone
-            row |= {"metric": found.metric, "together": found.together, "alone": found.alone, "gain": gained}
-        if is_of_rows:
-            formula, prepared = self.formulas, member.prepared
-            place = list(self.members).index(member.name)
-            row |= {
-                "uplink_by_formula": formula.uplinks[place].total_bytes,
-                "downlink_by_formula": formula.downlinks[place].total_bytes,
-                "suspected": member.name in self.suspected,
-                "concordance_gap": self.report["alignment"]["party_gaps"][member.name],
-            }
-            if prepared.hidden_share is not None:
-                row["hidden_share"] = prepared.hidden_share.median
-            if prepared.information is not None:
-                row |= {
-                    "row_bits": prepared.information.row_bits,
-                    "sent_bits": prepared.information.sent_bits,
-                }
-        return row
-
-
-_COLUMNS: Final = pa.schema(
-    [
-        ("party", pa.string()),
-        ("rows", pa.int64()),
-        ("held_out", pa.int64()),
-        ("metric", pa.string()),
-        ("together", pa.float64()),
-        ("alone", pa.float64()),
-        ("gain", pa.float64()),
-        ("uplink_bytes", pa.int64()),
-        ("uplink_by_formula", pa.float64()),
-        ("downlink_bytes", pa.int64()),
-        ("downlink_by_formula", pa.float64()),
-        ("hidden_share", pa.float64()),
-        ("row_bits", pa.float64()),
-        ("sent_bits", pa.float64()),
-        ("concordance_gap", pa.float64()),
-        ("suspected", pa.bool_()),
-    ]
-)
 
 
 def simulate(

@@ -11,7 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 from analyst_server.alignment.registry import METHODS, TARGETS
-from orthonormal_data_collaboration import CONDITIONS, DraftedEvent, PrivacyOptions, draft_terms, simulate
+from metering.formulas import Round, whole_round
+from orthonormal_data_collaboration import (
+    CONDITIONS,
+    DraftedEvent,
+    PrivacyOptions,
+    draft_terms,
+    simulate,
+    simulation,
+)
 from protocol.alignment_terms import LEAST_SQUARES_METHODS
 from protocol.errors import InputError
 from protocol.model_terms import PRIVATE_MODELS, models_for
@@ -319,6 +327,21 @@ def test_the_result_is_arrow_and_pandas(parties: Parties) -> None:
     ]
     assert not found.report["judgement"]["is_pending"]
     assert found.break_even().total_rounds > found.break_even(1.0).uplink_rounds > 0
+
+
+def test_what_holds_for_all_parties_is_computed_once(
+    parties: Parties, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = simulate(parties, random_state=0, model="logistic")
+    asked: list[dict[str, Any]] = []
+
+    def counted(**given: Any) -> Round:
+        asked.append(given)
+        return whole_round(**given)
+
+    monkeypatch.setattr(simulation, "whole_round", counted)
+    assert found.to_arrow().num_rows == len(parties) > 1
+    assert len(asked) == 1
 
 
 def test_a_party_without_rows_predicts_too(parties: Parties, unseen: Pair) -> None:
