@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 
 import pytest
@@ -32,4 +33,9 @@ def test_what_a_researcher_meets_first_has_an_example() -> None:
 def test_every_listed_name_is_there_and_has_a_text() -> None:
     for name in orthonormal_data_collaboration.__all__:
         found = getattr(orthonormal_data_collaboration, name)
-        assert name in ("CONDITIONS", "Condition") or getattr(found, "__doc__", None)
+        if name in ("CONDITIONS", "Condition"):
+            continue
+        assert inspect.isclass(found) or inspect.isfunction(found), name
+        text = found.__doc__ or ""
+        assert text.strip(), name
+        assert not text.startswith(f"{name}("), f"{name}: a data class that nobody has described"
