@@ -241,12 +241,25 @@ ModelTerms = Annotated[CandidateTerms | QuadraticDiscriminantTerms | AutoTerms, 
 
 
 DEFAULT_CANDIDATES: Final[Mapping[Task, tuple[CandidateTerms, ...]]] = {
-    "classes": (AveragedTerms(), LogisticTerms(), RandomForestTerms(), GradientBoostingTerms()),
-    "multilabel": (AveragedTerms(), LogisticTerms(), RandomForestTerms(), GradientBoostingTerms()),
+    "classes": (
+        AveragedTerms(),
+        LogisticTerms(),
+        RandomForestTerms(),
+        GradientBoostingTerms(),
+        RandomFeatureSvmTerms(),
+    ),
+    "multilabel": (
+        AveragedTerms(),
+        LogisticTerms(),
+        RandomForestTerms(),
+        GradientBoostingTerms(),
+        RandomFeatureSvmTerms(),
+    ),
     "number": (AveragedTerms(), RidgeTerms(), RandomForestTerms(), GradientBoostingTerms()),
     "survival": (CoxTerms(), CoxTerms(inverse_penalty=0.01), CoxTerms(inverse_penalty=1.0)),
 }
-"""What `auto` compares if a draft names no candidates; the first is what is drafted without `auto`."""
+"""What `auto` compares if a draft names no candidates; the first is what is drafted without `auto`. A
+`random-feature-svm` draws smooth curves, which `averaged` is too short for and trees cut into steps."""
 MODELS_OF_SCHEMA_1: Final = ("mlp", "logistic", "svm", "random-feature-svm")
 """The kinds that terms of schema 1 can name."""
 PRIVATE_MODELS: Final[Mapping[str, tuple[str, ...]]] = {"mlp": ("hidden_units", "seed"), "logistic": ()}

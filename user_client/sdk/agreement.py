@@ -181,7 +181,7 @@ class Agreement:
             **({} if self.sealing_suite == HYBRID else {"sealing_suite": self.sealing_suite}),
             **(_nri_terms(features) if self.nri else {"anchor": {"kind": "haar", "rows": features}}),
             "alignment": {"method": self.alignment},
-            **self._model_terms(),
+            **self.model_terms(),
             **(
                 {}
                 if self.groups_within is None
@@ -190,7 +190,8 @@ class Agreement:
             "table_schema": drafted.content,
         }
 
-    def _model_terms(self) -> dict[str, Any]:
+    def model_terms(self) -> dict[str, Any]:
+        """Return the model of the terms, and its privacy if it has one."""
         if self.model_epsilon is None:
             kind = self.model or ("cox" if self.task == "survival" else "averaged")
             weighted = {} if self.class_weight == "none" else {"class_weight": self.class_weight}

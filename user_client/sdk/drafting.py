@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shlex import quote
 from typing import Any, Final, Self, Unpack, cast
 
 import pyarrow as pa
@@ -19,16 +18,17 @@ from protocol.texts import why_not_new
 from user_client.privacy.information import Information
 from user_client.rows import class_counts
 from user_client.sdk.agreement import LEAST_SIGNAL, Agreement, AgreementOptions, check_choice
+from user_client.sdk.drafting_curves import bends_of, model_of, remarks_on_curves
 from user_client.sdk.lower_dimensions import Kept, kept_by_fewer
-from user_client.sdk.privacy import banded_by, bits_of, measured, score_targets
+from user_client.sdk.privacy import bits_of, measured, score_targets
 from user_client.secret.basis import principal_axes
 from user_client.secret.expansion import Matrix64
 from user_client.secret.signal import OwnScore, Signal, dimensions_of_variance, score_of
+from user_client.secret.targets import Targets
 from user_client.tables import draft_schema, encode_labels, encode_rows, table_from, with_labels
 from user_client.tables.dictionary import Dictionary, draft_from_dictionary, explain_columns
 from user_client.tables.draft_column import Encoding
 from user_client.tables.draft_label import DraftedEvent
-from user_client.tables.figures import MAX_DRAFT_LEVELS
 
 KEPT_BY_DRAFT: Final = 0.98
 """R^2 of the drafting party's own score that as many leading axes as drafted keep."""
@@ -158,7 +158,7 @@ def draft_terms(
     )
     schema = _valid(drafted.content)
     _check_dimension(latent_dim, schema.width)
-    measured = _measured(rows, schema, latent_dim, agreement.rep_dtype, agreement.dither)
+    measured = _measured(rows, schema, latent_dim, agreement)
     return DraftedTerms(
         agreement.terms(drafted, schema, measured.latent_dim),
         schema.width,
@@ -183,26 +183,41 @@ class _Measured:
     class_rows: tuple[int, ...]
 
 
-def _measured(rows: pa.Table, schema: Schema, wanted: int | None, rep_dtype: str, dither: float) -> _Measured:
+def _measured(rows: pa.Table, schema: Schema, wanted: int | None, agreement: Agreement) -> _Measured:
     labelled = with_labels(rows, schema)
     encoded, labels = encode_rows(labelled, schema), encode_labels(labelled, schema)
     task = schema.label_column.task
-    score = score_of(encoded, score_targets(labels, task))
+    targets = score_targets(labels, task)
+    score = score_of(encoded, targets)
     singular_values, axes = principal_axes(encoded)
     fewest = _fewest_dimensions(score, axes, singular_values)
     latent_dim = wanted or fewest
     leading = axes[:, :latent_dim]
     signal = score.along(leading) if score else None
+    on_curves = list(_remarks_on_curves(schema, encoded, labels, targets, agreement)) if targets else []
     return _Measured(
         latent_dim,
         signal,
         kept_by_fewer(score, axes, latent_dim, fewest) if score else (),
-        bits_of(schema, encoded, encoded @ leading, number_type=rep_dtype, dither=dither),
+        bits_of(schema, encoded, encoded @ leading, number_type=agreement.rep_dtype, dither=agreement.dither),
         [
-            *_remarks_on_bands(schema, encoded, labels),
-            *_remarks_on_dimension(signal, latent_dim, schema.width, len(encoded)),
+            *on_curves,
+            *_remarks_on_dimension(
+                signal, latent_dim, schema.width, len(encoded), has_curves=bool(on_curves)
+            ),
         ],
         tuple(class_counts(labels).tolist()) if task == "classes" else (),
+    )
+
+
+def _remarks_on_curves(
+    schema: Schema, encoded: Matrix64, labels: NDArray[Any], targets: Targets, agreement: Agreement
+) -> Iterator[str]:
+    """Yield what the drafted model misses of some of the rows."""
+    model = model_of(agreement.model_terms()["model"], agreement.task)
+    some = measured(encoded)
+    return remarks_on_curves(
+        schema, encoded[some], labels[some], targets.of(some), model, bends_of(model, agreement.dither)
     )
 
 
@@ -310,20 +325,16 @@ def _fewest_dimensions(score: OwnScore | None, axes: Matrix64, singular_values: 
     return score.dimensions(axes, KEPT_BY_DRAFT)
 
 
-def _remarks_on_bands(schema: Schema, encoded: Matrix64, labels: NDArray[Any]) -> Iterator[str]:
-    targets = score_targets(labels, schema.label_column.task)
-    if targets is None:
-        return
-    some = measured(encoded)
-    for name, told in banded_by(schema, encoded[some], targets.take(some)).items():
-        advice = "write its band into a column of its own in every table, such as low, middle and high"
-        if told.numbers <= MAX_DRAFT_LEVELS:
-            advice = f"draft again with --category {quote(name)}, by which each number is a level"
-        yield f"{name}: {told.in_words()}; {advice}"
-
-
-def _remarks_on_dimension(signal: Signal | None, latent_dim: int, features: int, rows: int) -> Iterator[str]:
-    if signal is None:
+def _remarks_on_dimension(
+    signal: Signal | None, latent_dim: int, features: int, rows: int, *, has_curves: bool
+) -> Iterator[str]:
+    if signal is None and has_curves:
+        yield (
+            f"latent_dim {latent_dim}: this table cannot tell how many dimensions the label needs, because"
+            " its rows say nothing about it along straight lines, and what they say lies along the curves"
+            f" named above; so it is as many as hold {WITHOUT_EVIDENCE:.0%} of their squares"
+        )
+    elif signal is None:
         yield (
             f"latent_dim {latent_dim}: this table cannot tell how many dimensions the label needs, because it"
             " has too few rows (or of one class), or they say too little; ask a member with more to draft"

@@ -16,6 +16,7 @@ from protocol.sums_noise import SumsNoise
 from protocol.table_schema import Schema
 from user_client.sdk.agreement import BY_CLASS_MODEL, DITHER, MODEL_DELTA
 from user_client.sdk.drafting import DraftedTerms
+from user_client.sdk.drafting_curves import ON_MODEL
 from user_client.sdk.sums_limits import can_be_summed_by_class
 from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows, table_from, with_labels
@@ -41,6 +42,10 @@ _LINEAR: Final = (
     f"sums: the boundary between the classes is linear under this draft. With --model {BY_CLASS_MODEL}"
     " the rows of each class are summed by themselves, for one that bends; each institution then needs"
     " min_rows of every class, or none, and reads the means and covariances of each class from the model"
+)
+_CURVED: Final = (
+    "sums: bands of all columns of numbers together predict the label better than a linear model of them;"
+    " draft again with --random-features 500, whose boundaries bend, or write bands into columns of their own"
 )
 _MIN_ROWS: Final[int] = SumsTerms.model_fields["min_rows"].default
 _UNCLIPPED: Final = 0.9
@@ -98,7 +103,9 @@ def with_sums(
         raise InputError(f"a {BY_CLASS_MODEL} goes with neither cohort nor noise: leave them out")
     model = _BY_CLASS if is_by_class else {"kind": "ridge"}
     content |= {"latent_dim": features, "model": model, "sums": sums}
-    remarks = [remark for remark in drafted.remarks if not remark.startswith("latent_dim")]
+    remarks = [one for one in drafted.remarks if not one.startswith(("latent_dim ", ON_MODEL))]
+    if not random_features and any(one.startswith(ON_MODEL) for one in drafted.remarks):
+        remarks.append(_CURVED)
     if is_by_class and not _fits_by_class(drafted):
         remarks.append(
             f"sums: this table cannot take part under this draft, because fewer than {_MIN_ROWS} rows of a"

@@ -16,7 +16,7 @@ from protocol.errors import InputError
 from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.labels import Task
 from protocol.messages import PrivacyRecord
-from protocol.table_schema import ColumnOfNumbers, Schema
+from protocol.table_schema import Schema
 from user_client.custody.keystream import KeyStream
 from user_client.custody.scratch import Scratch
 from user_client.privacy.information import Information, information
@@ -26,7 +26,6 @@ from user_client.privacy.picture import png, side_by_side
 from user_client.privacy.reduction import hidden_share
 from user_client.rows import Rows, sample_of
 from user_client.sdk.row_order import shuffled
-from user_client.secret.bands import Told, told_by
 from user_client.secret.basis import axes_of, draw_secret_basis, perturbed, principal_axes
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian
 from user_client.secret.signal import Moments, OwnScore, Signal, score_from, score_of
@@ -230,17 +229,6 @@ def isolated_by(schema: Schema, rows: Matrix64) -> Isolated | None:
     """Return the column that carries the variance of encoded rows, if one does."""
     names, widths = zip(*((column.name, column.width) for column in schema.columns), strict=True)
     return isolated(rows, names, widths)
-
-
-def banded_by(schema: Schema, rows: Matrix64, targets: Matrix64) -> dict[str, Told]:
-    """Return the columns of encoded rows, (n, m), that tell the targets, (n, k), in bands alone."""
-    found, start = {}, 0
-    for column in schema.columns:
-        told = told_by(rows[:, start], targets) if isinstance(column, ColumnOfNumbers) else None
-        if told is not None and told.is_lost:
-            found[column.name] = told
-        start += column.width
-    return found
 
 
 def score_targets(labels: Labels, task: Task) -> Targets | None:

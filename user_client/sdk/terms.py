@@ -31,11 +31,11 @@ from user_client.errors import TableError
 from user_client.privacy.information import Information
 from user_client.privacy.isolation import Isolated
 from user_client.sdk import analyst_key, sums_limits
+from user_client.sdk.drafting_curves import banded_by, bends_of
 from user_client.sdk.ledger_check import follow_ledger
 from user_client.sdk.policy import Policy
 from user_client.sdk.privacy import (
     axes_and_score,
-    banded_by,
     bits_of,
     isolated_by,
     measured,
@@ -121,7 +121,9 @@ def check_table(
         bits,
         found_in,
         isolated_by(schema, some),
-        banded_by(schema, some, targets.take(numbers)) if targets else {},
+        banded_by(schema, some, targets.take(numbers), bends_of(terms.model, terms.dither))
+        if targets
+        else {},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -55,6 +55,11 @@ class Targets:
     def take(self, numbers: NDArray[np.int64]) -> Matrix64:
         """Return the numbers, (r, k), for the rows of these numbers, not centred."""
         return self._of(self.labels[numbers])
+
+    def of(self, numbers: NDArray[np.int64]) -> Targets:
+        """Return the targets of the rows of these numbers alone."""
+        times = None if self.times is None else self.times[numbers]
+        return replace(self, labels=self.labels[numbers], times=times)
 
     def _of(self, labels: NDArray[Any]) -> Matrix64:
         told, classes = labels[:, None], np.array(self.classes, np.int64)

@@ -1,4 +1,4 @@
-"""A column that tells the label in bands is named when terms are drafted, and when a table is checked."""
+"""Curves that the model of the terms misses are named when terms are drafted, and when a table is checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from protocol.terms import Terms
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium
-from user_client.sdk import draft_terms
+from user_client.sdk import DraftedEvent, draft_terms, with_sums
 from user_client.sdk.terms import check_table
 from user_client.words import risk_in_words
 
@@ -30,7 +30,7 @@ def shifts(seed: int, *, whole: bool = False) -> pa.Table:
 
 
 def drafted(table: pa.Table, **options: Any) -> Any:
-    return draft_terms(table, label="y", parties=[LEAD, HOSPITAL], title="Shifts", **options)
+    return draft_terms(table, **{"label": "y", "parties": [LEAD, HOSPITAL], "title": "Shifts", **options})
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,89 @@ def test_who_checks_a_table_reads_it_before_signing(consortium: Consortium) -> N
     assert list(checked.banded) == ["hour"]
     warnings, _ = risk_in_words(terms, checked)
     assert [one for one in warnings if one.startswith("column 'hour' predicts the label by bands")]
+
+
+def several(seed: int, effect: float, *, line: float = 1.0, rows: int = 600) -> pa.Table:
+    """Four columns that are bad at both ends, and one along a line."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((rows, 6))
+    odds = effect * (x[:, :4] ** 2 - 1).sum(axis=1) + line * x[:, 5]
+    told = np.where(rng.random(rows) < 1 / (1 + np.exp(-odds)), "yes", "no")
+    return pa.table({**{f"x{i}": x[:, i] for i in range(6)}, "y": told})
+
+
+def angles(seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    wind = rng.uniform(0, 2 * np.pi, 800)
+    often = 1 / (1 + np.exp(-2.5 * np.cos(2 * wind)))
+    return pa.table({"wind": wind, "y": np.where(rng.random(800) < often, "yes", "no")})
+
+
+def on_model(found: Any) -> list[str]:
+    return [one for one in found.remarks if one.startswith("model ")]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("model", ["averaged", "mlp"])
+def test_a_curve_of_two_bends_is_named_because_dither_hides_it_from_every_model(
+    model: str, seed: int
+) -> None:
+    found = drafted(angles(seed), model=model)
+    assert [one for one in found.remarks if one.startswith("wind: predicts the label by bands")]
+    freely = drafted(angles(seed), model="mlp", dither=0.0)
+    assert not [one for one in freely.remarks if "by bands" in one]
+
+
+def test_where_the_label_lies_along_curves_alone_the_table_is_not_called_too_small() -> None:
+    found = drafted(angles(0))
+    assert found.signal is None
+    (said,) = [one for one in found.remarks if "cannot tell how many" in one]
+    assert "curves named above" in said
+    assert "ask a member" not in said
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_several_weak_curves_are_named_together_with_another_model(seed: int) -> None:
+    (said,) = on_model(drafted(several(seed, 1.3)))
+    assert said.startswith("model averaged: bands of all columns of numbers together")
+    assert any(name in said for name in ("x0", "x1", "x2", "x3"))
+    assert "x5" not in said
+    assert "--model mlp" in said
+    assert not on_model(drafted(several(seed, 1.3), model="mlp"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_a_table_without_curves_nothing_is_said(seed: int) -> None:
+    for line in (0.0, 3.0):
+        for model in ("averaged", "logistic"):
+            said = drafted(several(seed, 0.0, line=line), model=model).remarks
+            assert not [one for one in said if "bands" in one]
+
+
+def test_sums_are_advised_to_take_random_features() -> None:
+    table = several(0, 1.3)
+    found = drafted(table, parties=["a", "b", "c"])
+    said = with_sums(found, table).remarks
+    assert [one for one in said if "--random-features" in one]
+    assert not [one for one in said if "--model mlp" in one]
+    curved = with_sums(found, table, random_features=50).remarks
+    assert not [one for one in curved if "bands of all" in one]
+
+
+def test_hazards_that_are_high_at_both_ends_are_named() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(800)
+    until = rng.exponential(size=800) / np.exp(1.2 * (x**2 - 1))
+    ends = rng.exponential(3 * np.median(until), 800)
+    table = pa.table(
+        {"x": x, "days": np.minimum(until, ends) + 0.01, "died": np.where(until <= ends, "yes", "no")}
+    )
+    found = draft_terms(
+        table,
+        label="days",
+        task="survival",
+        event=DraftedEvent("died", "yes"),
+        parties=[LEAD, HOSPITAL],
+        title="Survival",
+    )
+    assert [one for one in found.remarks if one.startswith("x: predicts the label by bands")]
