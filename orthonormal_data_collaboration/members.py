@@ -151,7 +151,8 @@ class Senders:
         bounds = RowBounds.of(terms, name, made.applied.record()) if self._is_bounded else RowBounds(name)
         body = io.BytesIO()
         specs = tuple(made.payload.write(body, bounds))
-        return Sent(made, specs, PartyArrays(name, *self._stored(name, specs, body.getvalue())))
+        arrays = self._stored(name, specs, body.getvalue())
+        return Sent(made, specs, PartyArrays(name, *arrays, dither=made.applied.record().dither or 0.0))
 
     def _stored(self, name: str, specs: tuple[ArraySpec, ...], body: bytes) -> list[StoredArray]:
         self.blobs.append(name, 0, body)

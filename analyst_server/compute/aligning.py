@@ -154,6 +154,7 @@ def alignments_of(
         budget_s=terms.budget_s,
         seed=terms.seed,
         brings_nearer=spec.brings_far_rows_nearer,
+        dithers=tuple(spec.dither_of(index) for index in taken),
     )
 
 

@@ -38,7 +38,10 @@ MOST_TRAINING_BYTES: Final = 96 * 2**20
 
 @dataclass(frozen=True)
 class PartyArrays:
-    """What one party sent; the scales come with 8-bit representations only."""
+    """What one party sent; the scales come with 8-bit representations only.
+
+    ``dither`` is the strength that it states, 0 for none.
+    """
 
     party: str
     rep: StoredArray
@@ -46,6 +49,7 @@ class PartyArrays:
     labels: StoredArray
     rep_scale: StoredArray | None = None
     anchor_rep_scale: StoredArray | None = None
+    dither: float = 0.0
 
     @property
     def arrays(self) -> list[StoredArray]:
@@ -122,6 +126,14 @@ class RoundSpec:
         Without noise no row can be so long. A model with privacy bounds each row itself.
         """
         return self.rows_have_noise and self.model_privacy is None
+
+    def dither_of(self, index: int) -> float:
+        """Return the dither that a fit allows for in the rows of a party (docs/adr/0080), 0 for none.
+
+        What is allowed for depends on all rows of the party, and a model with privacy may depend on no row
+        by more than it states.
+        """
+        return 0.0 if self.model_privacy is not None else self.parties[index].dither
 
     @classmethod
     def of(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.store import Blobs, at_least_single
+from analyst_server.training.dithered_rows import allow_for_dither
 from analyst_server.training.far_rows import bring_nearer
 from protocol.arrays import dequantise
 
@@ -130,12 +131,13 @@ def training_rows(
 ) -> TrainingRows:
     """Return what the model is trained on.
 
-    Rows far from all others are brought nearer, where noise can make them so long.
+    Rows with dither are brought to what is expected of them without it, and then rows far from all others
+    nearer, where noise can make them so long.
     """
     parts = training_parts(spec, blobs, left_out)
     parties = tuple(part.arrays.party for part in parts)
     # one party after another: decoded numbers of all of them would be as much again as the result
-    rep = np.concatenate([part.aligned_rep(blobs, changes_of_basis[part.index]) for part in parts])
+    rep = np.concatenate([_expected(part, spec, blobs, changes_of_basis[part.index]) for part in parts])
     senders = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     far_rows: dict[str, int] = {}
     if spec.brings_far_rows_nearer:
@@ -149,6 +151,16 @@ def training_rows(
         sum(part.arrays.rep.shape[0] for part in parts),
         far_rows,
     )
+
+
+def _expected(
+    part: TrainingPart, spec: RoundSpec, blobs: Blobs, change: NDArray[Any]
+) -> NDArray[np.floating]:
+    """Return X^ of one party's rows, each as it is expected without the dither that the party states."""
+    rep = part.aligned_rep(blobs, change)
+    if dither := spec.dither_of(part.index):
+        allow_for_dither(rep, dither)
+    return rep
 
 
 def _of_every_class(labels: NDArray[Any], share: float, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -399,7 +399,8 @@ def in_order(unit: Unit, collaboration: Collaboration) -> list[Uplink]:
 
 
 def arrays_of(uplink: Uplink) -> PartyArrays:
-    return PartyArrays(uplink.party, *stored_arrays(uplink).values())
+    stated = stored_manifest(uplink).privacy.dither or 0.0
+    return PartyArrays(uplink.party, *stored_arrays(uplink).values(), dither=stated)
 
 
 def sums_of(uplink: Uplink) -> StoredArray:

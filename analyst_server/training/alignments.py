@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.training.choosing import Choice, Chosen, Clock, Entrant, compare
+from analyst_server.training.dithered_rows import allow_for_dither
 from analyst_server.training.far_rows import bring_nearer
 from analyst_server.training.models import Model, Senders
 from analyst_server.training.tasks import AnyLabels, Matrix, Task
@@ -45,6 +46,8 @@ class Alignments:
         Of the division into parts.
     brings_nearer : bool
         Whether rows far from all others are brought nearer, as before the training (docs/adr/0026).
+    dithers : tuple of float
+        What each party states, which is allowed for as before the training (docs/adr/0080); empty for none.
     """
 
     rep: Matrix
@@ -54,6 +57,7 @@ class Alignments:
     budget_s: float
     seed: int
     brings_nearer: bool = False
+    dithers: tuple[float, ...] = ()
 
     def choice(
         self, labels: AnyLabels, task: Task, among: Chosen | None = None, *, clock: Clock = time.monotonic
@@ -86,11 +90,18 @@ class Alignments:
 
     def rows(self, method: str, among: Chosen) -> Matrix:
         """Return ``X~_i G_i`` of some rows by one method; raises `ValueError` as its ``changes`` do."""
-        if self.brings_nearer:  # all rows say which are far
-            aligned = self._aligned(method, np.arange(len(self.rep)))
+        if not self.brings_nearer and not any(self.dithers):
+            return self._aligned(method, np.flatnonzero(among))
+        aligned = self._aligned(method, np.arange(len(self.rep)))  # all rows say what is noise
+        for party, dither in enumerate(self.dithers):
+            if dither:
+                own = self.senders == party
+                expected = aligned[own]
+                allow_for_dither(expected, dither)
+                aligned[own] = expected
+        if self.brings_nearer:
             bring_nearer(aligned)
-            return np.asarray(aligned[among])
-        return self._aligned(method, np.flatnonzero(among))
+        return np.asarray(aligned[among])
 
     def _aligned(self, method: str, taken: NDArray[np.intp]) -> Matrix:
         changes = self.changes[method]()

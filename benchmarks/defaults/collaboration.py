@@ -122,7 +122,17 @@ class Round:
             )
             anchor_rep, anchor_rep_scale = rounded(f"{index}/anchor_rep", self.anchor @ basis)
             labels = stored(f"{index}/labels", party.labels, self.agreed.label.wire_dtype)
-            arrays.append(PartyArrays(f"party-{index}", rep, anchor_rep, labels, rep_scale, anchor_rep_scale))
+            arrays.append(
+                PartyArrays(
+                    f"party-{index}",
+                    rep,
+                    anchor_rep,
+                    labels,
+                    rep_scale,
+                    anchor_rep_scale,
+                    dither=self.agreed.dither,
+                )
+            )
         spec = RoundSpec(
             tuple(arrays),
             self.agreed.label,
