@@ -1,5 +1,4 @@
-"""The client that is tried: the commands that somebody has given for its steps, run "
-"as processes of their own."""
+"""The client that is tried: the commands that were given for its steps, as processes of their own."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from typing import Final
 from protocol.errors import InputError
 
 CRASHES: Final = (70, 101, 134, 139)
-"""Exit codes that mean an error nobody has thought of: EX_SOFTWARE, a Rust panic, an "
-"abort, a fault of memory."""
+"""Exit codes of an error nobody has thought of: EX_SOFTWARE, a Rust panic, an abort, a fault of memory."""
 
 
 class Step(StrEnum):

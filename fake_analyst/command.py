@@ -10,9 +10,9 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fake_analyst.client import OUR_ENVIRONMENT, OURS, PLACES, Client, Step
 from fake_analyst.honest import Honest
@@ -49,7 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def try_client(
-    client: Client, scenarios: Sequence[Scenario], keep: Path | None = None, told: Any = lambda _verdict: None
+    client: Client,
+    scenarios: Sequence[Scenario],
+    keep: Path | None = None,
+    told: Callable[[Verdict], None] = lambda _verdict: None,
 ) -> list[Verdict]:
     """Found a consortium, serve a fake analyst, play the scenarios with a client, and take it all down.
 

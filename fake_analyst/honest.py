@@ -1,5 +1,4 @@
-"""What is honest about a fake analyst: a consortium, a real server on the loopback, "
-"and a lead that plays its part."""
+"""What is honest about a fake analyst: a consortium, a real server on the loopback, and its lead."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -29,7 +28,7 @@ from fake_analyst.between import Between
 from fake_analyst.signers import Signer, Signers
 from protocol.envelope import anchor_info, decode_stored, seal, seed_commitment
 from protocol.identity import Identity, key_digest
-from protocol.messages import Acceptance, SealedAnchor
+from protocol.messages import Acceptance, Role, SealedAnchor
 from protocol.states import State
 from protocol.terms import Terms
 from user_client.custody.authority import Authority
@@ -66,8 +65,7 @@ def _draft(analyst_key: str) -> dict[str, Any]:
 
 
 class Honest:
-    """A consortium whose root, lead and analyst are all in our hands, so that every lie "
-    "can be well signed."""
+    """A consortium whose root, lead and analyst are in our hands, so that every lie can be well signed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -115,7 +113,7 @@ class Honest:
         root: Authority = unlock_root(self.lead, self._passphrase)
         consortium_id = self.lead.membership.consortium_id
 
-        def certified(role: Any, name: str, by: Authority) -> Signer:
+        def certified(role: Role, name: str, by: Authority) -> Signer:
             key = ec.generate_private_key(ec.SECP256R1())
             return Signer(
                 key, by.issue(key.public_key(), Identity(consortium_id, role, name), now=unix_now())
@@ -195,7 +193,7 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _wait(until: Any, most_s: float, what: str) -> None:
+def _wait(until: Callable[[], bool], most_s: float, what: str) -> None:
     ends_at = time.monotonic() + most_s
     while not until():
         if time.monotonic() > ends_at:

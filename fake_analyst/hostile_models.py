@@ -1,5 +1,4 @@
-"""Models that no honest analyst sends: outside the profile of section 9, some of "
-"them without end or bound."""
+"""Models that no honest analyst sends: outside the profile of section 9, some without end or bound."""
 
 from __future__ import annotations
 

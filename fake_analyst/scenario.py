@@ -1,5 +1,4 @@
-"""What a scenario is: one lie, the words of docs/protocol.md that it tries, and how "
-"an honest client has to end."""
+"""What a scenario is: a lie, the words of docs/protocol.md it tries, and how an honest client ends."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ NEXT: Final[dict[Step, tuple[Operation, ...]]] = {
     Step.CONTRIBUTE: (BEGIN_UPLINK, APPEND),
     Step.RECEIVE: (FETCH_DOWNLINK, SEND_SEEN_LEDGER),
 }
-"""What a client must not send once it was lied to in a step; of `FETCH_DOWNLINK` the "
-"acknowledgement alone."""
+"""What a client must not send once it was lied to in a step; of `FETCH_DOWNLINK` the
+acknowledgement alone."""
 
 
 @dataclass(frozen=True)

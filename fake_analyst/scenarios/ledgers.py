@@ -1,5 +1,4 @@
-"""Ledgers that do not hold, before any row is sent. What the client has seen is the "
-"ledger of when it accepted."""
+"""Ledgers that do not hold, before any row is sent; the client has seen that of when it accepted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""An analyst that is overloaded, breaks off, or answers too much: an honest client "
-"bears it, or stops in time."""
+"""An analyst that is overloaded, breaks off, or answers too much: a client bears it or stops in time."""
 
 from __future__ import annotations
 

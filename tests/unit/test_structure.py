@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,24 @@ def test_every_package_is_measured() -> None:
 def test_no_file_is_too_long(folder: str) -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in (REPOSITORY / folder).rglob("*.py")}
     assert {str(path): lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def jointed(source: str) -> list[str]:
+    """Return the docstrings, of names too, in which a formatter has left the quotes of two joined strings."""
+    alone = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr)]
+    texts = [each.value for each in alone if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return [text for text in texts if re.search(r'"\s*\n\s*"', text)]
+
+
+@pytest.mark.parametrize("folder", PACKAGES)
+def test_no_docstring_has_quotes_where_its_lines_meet(folder: str) -> None:
+    found = {path: jointed(path.read_text()) for path in (REPOSITORY / folder).rglob("*.py")}
+    assert {str(path): texts for path, texts in found.items() if texts} == {}
+
+
+def test_quotes_where_lines_meet_are_found() -> None:
+    assert jointed('x = 1\n"""Run "\n    "apart."""\n') == ['Run "\n    "apart.']
+    assert jointed('def f():\n    """Say "no"\n    to it."""\n') == []
 
 
 @pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(TESTS)))
