@@ -104,6 +104,6 @@ def with_parameters(
             for name, default, annotation in added
         ),
     ]
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     wrapper.__annotations__ = {each.name: each.annotation for each in parameters}
     return wrapper

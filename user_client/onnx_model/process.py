@@ -132,7 +132,7 @@ def _spawned() -> _Process:
 def _within(process: _Process, seconds: int) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Lend the two ends of a process; it is ended if it does not answer in time, or if anything fails."""
     assert process.stdin is not None  # noqa: S101  # how it was started
-    assert process.stdout is not None  # noqa: S101
+    assert process.stdout is not None  # noqa: S101  # as well
     late = threading.Event()
 
     def end() -> None:

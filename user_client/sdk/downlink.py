@@ -188,7 +188,7 @@ def _train_own_model(
         for i, layer in enumerate(model.layers)
         for kind, part in zip("WB", layer, strict=True)
     }
-    np.savez(buffer, held_out_agreement=model.held_out_agreement, **numbers)  # type: ignore[arg-type]
+    np.savez(buffer, held_out_agreement=model.held_out_agreement, **numbers)  # type: ignore[arg-type]  # a name may be `allow_pickle`
     directory.write(OWN_MODEL_FILE, buffer.getvalue())
 
 

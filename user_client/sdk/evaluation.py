@@ -217,7 +217,7 @@ def _sent(session: Session, directory: RoundDirectory, terms: Terms, found: Eval
         collaboration_id=terms.collaboration_id,
         terms_digest=digest(terms),
         party=session.membership.party,
-        **score,  # type: ignore[arg-type]
+        **score,  # type: ignore[arg-type]  # the message checks what each is
     )
     session.connection.ask(SEND_SCORE, session.sign(message), collaboration_id=terms.collaboration_id)
     sent = Evaluation(**{**vars(found), "sent": True})

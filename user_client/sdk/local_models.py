@@ -98,8 +98,8 @@ def packed(model: LocalModel, **also: str) -> bytes:
         baseline=model.hazards.baseline if model.hazards else [],
         of_labels=np.frombuffer(b"".join(parts), np.uint8),
         lengths=np.array([len(part) for part in parts], np.int64),
-        **numbers,  # type: ignore[arg-type]
-        **also,  # type: ignore[arg-type]
+        **numbers,  # type: ignore[arg-type]  # numpy's types take any name for `allow_pickle`
+        **also,  # type: ignore[arg-type]  # as well
     )
     return buffer.getvalue()
 

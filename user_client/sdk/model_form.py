@@ -92,12 +92,12 @@ def _(model: RandomFeatureSvmTerms, latent_dim: int, outputs: int) -> int:
 
 
 @_learned_numbers.register
-def _(model: QuadraticDiscriminantTerms, latent_dim: int, outputs: int) -> int:  # noqa: ARG001
+def _(model: QuadraticDiscriminantTerms, latent_dim: int, outputs: int) -> int:  # noqa: ARG001  # as of every model
     return outputs * latent_dim**2
 
 
 @_learned_numbers.register
-def _(model: GradientBoostingTerms, latent_dim: int, outputs: int) -> int:  # noqa: ARG001
+def _(model: GradientBoostingTerms, latent_dim: int, outputs: int) -> int:  # noqa: ARG001  # as of every model
     """Each of the 2 q - 1 nodes of a tree has eight numbers, and each of its q leaves four more."""
     trees = model.trees * (outputs if outputs > 2 else 1)
     return trees * (8 * (2 * model.leaves - 1) + 4 * model.leaves)

@@ -78,7 +78,7 @@ def parse_dialect(words: str) -> Dialect:
         if name in said:
             raise InputError(f"--csv says the {name} twice")
         said[name] = value
-    return Dialect(**said)  # type: ignore[arg-type]
+    return Dialect(**said)  # type: ignore[arg-type]  # each part has the kind of its name
 
 
 def _meaning(word: str) -> tuple[str, str | bool]:
