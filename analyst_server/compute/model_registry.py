@@ -6,6 +6,8 @@ option. Imported in the compute process alone: the libraries behind training tak
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import singledispatch
 
 from analyst_server.training.averaged import Averaged
@@ -19,9 +21,9 @@ from analyst_server.training.models import Model, Trainable
 from analyst_server.training.private import PrivateModel, PrivateTraining
 from analyst_server.training.ridge import Ridge
 from analyst_server.training.svm import RandomFeatureSvm, Svm
-from analyst_server.training.tasks import Classes, Numbers, Several, Survival, Task
+from analyst_server.training.tasks import Classes, MissingClassError, Numbers, Several, Survival, Task
 from analyst_server.training.trees import GradientBoosting, RandomForest
-from protocol.labels import AnyLabel, MultiLabel, NumberLabel, SurvivalLabel
+from protocol.labels import AnyLabel, Label, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.model_groups import ModelGroupsTerms
 from protocol.model_terms import (
     PRIVATE_MODELS,
@@ -42,6 +44,20 @@ from protocol.model_terms import (
     SvmTerms,
     candidates_of,
 )
+
+
+@contextmanager
+def naming_classes(label: AnyLabel) -> Iterator[None]:
+    """Say which class of the terms is missing, where training knows its number alone."""
+    try:
+        yield
+    except MissingClassError as error:
+        if not isinstance(label, Label):
+            raise
+        raise ValueError(
+            f"training needs rows of every class; none of the class {label.classes[error.number]} came:"
+            " cancel the collaboration, and publish terms without that class"
+        ) from error
 
 
 @singledispatch

@@ -364,7 +364,12 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     """
     # loaded in the compute process alone, as above
     from analyst_server.compute.anchor_predictions import predict_anchors
-    from analyst_server.compute.model_registry import grouping_of, task_of, trained_model_of
+    from analyst_server.compute.model_registry import (
+        grouping_of,
+        naming_classes,
+        task_of,
+        trained_model_of,
+    )
     from analyst_server.compute.training_rows import training_rows
     from analyst_server.training.groups import fit_groups
     from analyst_server.training.judgement import NOT_JUDGED, NOT_YET
@@ -375,7 +380,8 @@ def train_model(spec: RoundSpec, blobs: Blobs, alignment: AlignedRound) -> Train
     rows = training_rows(spec, blobs, changes, alignment.left_out)
     model, task = trained_model_of(spec.model, spec.model_privacy, spec.features), task_of(spec.label)
     grouping = grouping_of(spec.model_groups)
-    fits = fit_groups(model, rows.aligned_rep, rows.labels, task, rows.senders, grouping)
+    with naming_classes(spec.label):
+        fits = fit_groups(model, rows.aligned_rep, rows.labels, task, rows.senders, grouping)
     fitted, gaps = fits.of_all, []
 
     def keep(name: str, fitted: FittedModel, own: NDArray[Any]) -> StoredArray:

@@ -209,19 +209,21 @@ def train_on_total(spec: SumsSpec, blobs: Blobs, total: NDArray[np.float64]) -> 
         If a class has no row, or the ONNX file differs from the trained model.
     """
     # loaded in the compute process alone: the libraries behind training take seconds to load
-    from analyst_server.compute.model_registry import task_of
+    from analyst_server.compute.model_registry import naming_classes, task_of
     from analyst_server.training.discriminant import SumsDiscriminant, fit_by_class, of_all_classes
     from analyst_server.training.from_sums import SumsRidge, fit_total, probe_rows
     from analyst_server.training.judgement import ONLY_SUMS
     from analyst_server.training.onnx_file import checked_file
 
     progress.begin("training")
-    if spec.pooled_share is None:
-        model = SumsRidge(penalty=spec.penalty, noise=spec.noise, clip=spec.clip)
-        fitted = fit_total(model, total, spec.features, task_of(spec.label))
-    else:
-        fitted = fit_by_class(SumsDiscriminant(pooled_share=spec.pooled_share, penalty=spec.penalty), total)
-        total = of_all_classes(total)
+    with naming_classes(spec.label):
+        if spec.pooled_share is None:
+            model = SumsRidge(penalty=spec.penalty, noise=spec.noise, clip=spec.clip)
+            fitted = fit_total(model, total, spec.features, task_of(spec.label))
+        else:
+            by_class = SumsDiscriminant(pooled_share=spec.pooled_share, penalty=spec.penalty)
+            fitted = fit_by_class(by_class, total)
+            total = of_all_classes(total)
     onnx_file, gap = checked_file(fitted, spec.clip * probe_rows(total, spec.features))
     return TrainedModel(
         onnx_file=store_array(blobs, f"{spec.folder}/model", np.frombuffer(onnx_file, np.uint8)),

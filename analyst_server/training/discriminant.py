@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 from analyst_server.training import in_double
 from analyst_server.training.from_sums import Matrix64, Moments, SumsRidge
 from analyst_server.training.models import FittedModel, Labels, Model, unscaled
-from analyst_server.training.tasks import Classes, Estimator, Matrix
+from analyst_server.training.tasks import Classes, Estimator, Matrix, MissingClassError
 
 MOST_PENALTY: Final = 0.1
 """Of the mean variance of a feature, at most: generalised cross-validation judges a linear model, and would
@@ -120,7 +120,7 @@ def fit_by_class(model: SumsDiscriminant, sums: Matrix64) -> FittedModel:
     """
     counts = sums[:, 0, 0]
     if missing := np.flatnonzero(counts < 0.5).tolist():
-        raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
+        raise MissingClassError(missing[0])
     estimator = NormalClasses(model.pooled_share, model.penalty).fit(sums)
     scaler = unscaled(np.zeros((1, sums.shape[1] - 1)))
     return FittedModel(

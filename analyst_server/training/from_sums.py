@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline
 
 from analyst_server.training import in_double
 from analyst_server.training.models import FittedModel, Model, unscaled
-from analyst_server.training.tasks import Classes, Estimator, Matrix, Task
+from analyst_server.training.tasks import Classes, Estimator, Matrix, MissingClassError, Task
 
 PENALTIES: Final = np.geomspace(1e-6, 1e3, 37)
 """Multiples of the mean variance of a feature, among which generalised cross-validation chooses."""
@@ -226,7 +226,7 @@ def _discriminant(moments: Moments, ridge: Ridge, *, noise: float) -> Estimator:
     if noise:
         counts = counts.clip(1)
     elif missing := np.flatnonzero(counts < 0.5).tolist():
-        raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
+        raise MissingClassError(missing[0])
     shares = counts / counts.sum()
     gram = moments.gram + (ridge.penalty if noise else 0.0) * np.eye(len(moments.gram))
     means = weights.T @ (moments.cross / counts)  # (k, classes): of the scores, by class

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from analyst_server.training.tasks import AnyLabels, Classes, Estimator, Matrix, Task
+from analyst_server.training.tasks import AnyLabels, Classes, Estimator, Matrix, MissingClassError, Task
 
 if TYPE_CHECKING:
     from analyst_server.training.choosing import Choice
@@ -95,7 +95,7 @@ class Model(Trainable):
         """Raise `ValueError` if these are not enough rows of every class."""
         missing = sorted(set(range(classes)) - set(np.unique(labels).tolist()))
         if missing:
-            raise ValueError(f"training needs rows of every class; none of class number {missing[0]} came")
+            raise MissingClassError(missing[0])
         rarest = int(np.bincount(labels, minlength=classes).min())
         if rarest < self.rows_per_class:
             # every member reads it: with two who send rows, a number would tell each what the other has

@@ -31,6 +31,14 @@ AnyLabels = NDArray[Any]
 Estimator = Any  # of scikit-learn, which ships no types
 
 
+class MissingClassError(ValueError):
+    """No row of a class came; ``number`` counts the classes of the terms from 0."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"training needs rows of every class; none of class number {number} came")
+        self.number = number
+
+
 class Task(ABC):
     """A kind of label.
 

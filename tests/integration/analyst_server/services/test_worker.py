@@ -66,7 +66,7 @@ def test_a_round_can_be_held_for_a_word(world: World) -> None:
 def test_a_round_that_cannot_be_trained_fails_with_the_reason(world: World) -> None:
     Watched(world.until_sealed(arrays={"labels": np.zeros(30, "<u1")})).run_one()
     assert world.state == "failed"
-    assert "class number 1" in (world.row().failure or "")
+    assert "none of the class yes came: cancel" in (world.row().failure or "")
 
 
 def test_a_round_whose_anchors_are_zero_fails_with_the_reason(world: World) -> None:
