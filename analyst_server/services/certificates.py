@@ -184,7 +184,8 @@ def pending(analyst: Analyst, sender: Identity, after: str = "") -> PendingReque
     with analyst.records.begin() as unit:
         waiting = unit.open_enrolments(place, MOST_OF_A_PAGE + 1)
         page = list(_as_fit(waiting[:MOST_OF_A_PAGE]))
-        rows = [_pending(one, _find(unit, one.invitation_id)) for one in page]
+        requests = unit.requests_of([one.invitation_id for one in page])
+    rows = [_pending(one, requests[one.invitation_id]) for one in page if one.invitation_id in requests]
     is_last = len(page) == len(waiting)
     return {
         "enrolments": rows,
@@ -202,7 +203,7 @@ def _as_fit(waiting: list[EnrolledState]) -> Iterator[EnrolledState]:
         yield one
 
 
-def _pending(state: EnrolledState, row: Enrolled) -> PendingRequest:
+def _pending(state: EnrolledState, request: bytes) -> PendingRequest:
     return {
         "invitation_id": state.invitation_id,
         "role": state.role,
@@ -210,7 +211,7 @@ def _pending(state: EnrolledState, row: Enrolled) -> PendingRequest:
         "state": "pending",
         "kind": state.kind,
         "requested_at": state.created_at,
-        "request": base64.b64encode(row.request).decode(),
+        "request": base64.b64encode(request).decode(),
     }
 
 
@@ -284,17 +285,20 @@ def publish_revocations(analyst: Analyst, sender: Identity, der: bytes) -> None:
             )
             published.check_after(RevocationList(kept.der, root.certificate))
             note(unit, "revoke certificates", analyst.clock(), f"list {published.number}")
-            for one in unit.open_enrolments(_FROM_THE_START, MAX_PENDING_ENROLMENTS):
-                if one.kind == "renewal" and _signer(unit, one) in published.revoked_at:
-                    unit.forget_unissued(one.role, one.party)
+            revoked = [
+                (role, party)
+                for role, party, request in unit.open_renewals()
+                if _signer(request) in published.revoked_at
+            ]
+            for role, party in revoked:
+                unit.forget_unissued(role, party)
     finally:
         load_revocations(analyst)  # also where another process has kept a newer one
 
 
-def _signer(unit: Unit, one: EnrolledState) -> int:
+def _signer(request: bytes) -> int:
     """Return the serial number of the certificate that has signed a request for renewal."""
-    signed = decode(Signed, _find(unit, one.invitation_id).request)
-    return load_der_certificate(signed.certificate).serial_number
+    return load_der_certificate(decode(Signed, request).certificate).serial_number
 
 
 def newest_revocations(analyst: Analyst) -> bytes:

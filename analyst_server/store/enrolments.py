@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Final
 
 from sqlalchemy import delete, func, insert, select, tuple_
 from sqlalchemy.exc import IntegrityError
@@ -10,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from analyst_server.store.questions import Questions
 from analyst_server.store.tables import Enrolled, EnrolledState, Revocations
 
+_AT_ONCE: Final = 100
 _IS_OPEN = (Enrolled.certificate.is_(None), Enrolled.rejected.is_(None))
 
 
@@ -35,6 +38,21 @@ class Enrolments(Questions):
             .limit(most)
         )
         return [EnrolledState(*row) for row in self._session.execute(query)]
+
+    def requests_of(self, invitation_ids: Sequence[str]) -> dict[str, bytes]:
+        """Return the requests of a page by their ids; one that was replaced meanwhile is missing."""
+        query = select(Enrolled.invitation_id, Enrolled.request).where(
+            Enrolled.invitation_id.in_(invitation_ids)
+        )
+        return {row.invitation_id: row.request for row in self._session.execute(query)}
+
+    def open_renewals(self) -> Iterator[tuple[str, str, bytes]]:
+        """Yield role, party and request of whoever waits for a renewal; few of them are in memory at once."""
+        query = select(Enrolled.role, Enrolled.party, Enrolled.request).where(
+            *_IS_OPEN, Enrolled.kind == "renewal"
+        )
+        for row in self._session.execute(query.execution_options(yield_per=_AT_ONCE)):
+            yield row.role, row.party, row.request
 
     def enrolled_parties(self) -> set[str]:
         """Return who has asked for a certificate with an invitation of the lead's."""

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from sqlalchemy import Engine, event
 
 from analyst_server.services import certificates
 from protocol.errors import AlreadyExistsError, MalformedMessageError, NotFoundError, NotPermittedError
@@ -169,3 +170,19 @@ def test_a_revocation_deletes_what_the_revoked_has_asked_for(world: World) -> No
         world.analyst, identity(LEAD), fakes.revoke(fakes.shared_root(), gone, number=1)
     )
     assert waiting(world) == [other]
+
+
+def test_a_page_of_requests_is_read_at_once(world: World) -> None:
+    world.enrol(*(f"hospital-{number}" for number in range(20)))
+    asked: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        asked.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        page = certificates.pending(world.analyst, identity(LEAD))
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    assert len(page["enrolments"]) == 20
+    assert sum("FROM enrolments" in statement for statement in asked) == 2
