@@ -6,8 +6,8 @@ The ``viewer`` of these functions is a member, or None for the operator, who see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypedDict
 
 from analyst_server.services import damage, retention, rounds
 from analyst_server.services.analyst import Analyst, find_as_member, find_to_view, stored_terms
@@ -44,9 +44,27 @@ class _Progress(TypedDict, total=False):
     computing: Computing
 
 
-class _Suspicion(TypedDict, total=False):
+class _Suspicion(TypedDict):
     suspected: Suspected
     left_out: bool
+
+
+class _Found(NamedTuple):
+    """A status as the records have it, and the uplinks that are arriving, by party."""
+
+    status: Status
+    arriving: Mapping[str, UplinkState]
+
+    def with_arrivals(self, blobs: Blobs) -> Status:
+        """Return the status with how much has come of each uplink; after the transaction has ended.
+
+        A store may ask a server for each of them.
+        """
+        for member in self.status["members"]:
+            if uplink := self.arriving.get(member["party"]):
+                arrived = blobs.partial_size(partial_key(blob_key(uplink), uplink.stored_as))
+                member["arrived_bytes"], member["payload_bytes"] = arrived or 0, uplink.payload_bytes
+        return self.status
 
 
 def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[Status]:
@@ -56,13 +74,15 @@ def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) 
     """
     with analyst.records.begin() as unit:
         rows = unit.collaborations(viewer.name if viewer else None)
-        return [_status(unit, row, viewer, analyst.blobs) for row in rows if only in (None, row.id)]
+        found = [_status(unit, row, viewer, analyst.blobs) for row in rows if only in (None, row.id)]
+    return [one.with_arrivals(analyst.blobs) for one in found]
 
 
 def status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> Status:
     """Return the status of one collaboration; raises `NotFoundError`."""
     with analyst.records.begin() as unit:
-        return _status(unit, find_to_view(unit, collaboration_id, viewer), viewer, analyst.blobs)
+        found = _status(unit, find_to_view(unit, collaboration_id, viewer), viewer, analyst.blobs)
+    return found.with_arrivals(analyst.blobs)
 
 
 def own_status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> Status:
@@ -70,8 +90,9 @@ def own_status(analyst: Analyst, viewer: Identity | None, collaboration_id: str)
     with analyst.records.begin() as unit:
         collaboration = find_to_view(unit, collaboration_id, viewer)
         found = _status(unit, collaboration, viewer, analyst.blobs, party=viewer.name if viewer else "")
-    del found["waiting_for"]
-    return found
+    status = found.with_arrivals(analyst.blobs)
+    del status["waiting_for"]
+    return status
 
 
 def receipt(analyst: Analyst, sender: Identity, collaboration_id: str) -> bytes:
@@ -139,7 +160,7 @@ def entry_of(row: LedgerRow) -> LedgerEntry:
 
 def _status(
     unit: Unit, collaboration: Collaboration, viewer: Identity | None, blobs: Blobs, party: str | None = None
-) -> Status:
+) -> _Found:
     """Return the status with all members, or of them with one party alone."""
     members = unit.member_states(collaboration.id, party)
     uplinks: dict[str, list[UplinkState]] = {member.party: [] for member in members}
@@ -151,7 +172,7 @@ def _status(
     suspicions = _suspicions(collaboration)
     late, excluded = set(terms.late_consumers), unit.excluded(collaboration.id)
     asked_again = damage.asked_again(collaboration, uplinks, blobs) if late or not is_released else set()
-    return {
+    found: Status = {
         "collaboration_id": collaboration.id,
         "title": collaboration.title,
         "state": collaboration.state,
@@ -167,7 +188,6 @@ def _status(
                 is_asked_again=member.party in asked_again,
                 tells_rows=terms.sums is None,
                 suspicion=suspicions.get(member.party),
-                arrival=_arrival(uplinks[member.party], blobs),
             )
             for member in members
         ],
@@ -179,20 +199,16 @@ def _status(
         **_limit(unit, collaboration),
         "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
     }
+    return _Found(found, _arriving(uplinks))
 
 
-class _Arrival(TypedDict, total=False):
-    arrived_bytes: int
-    payload_bytes: int
-
-
-def _arrival(uplinks: Sequence[UplinkState], blobs: Blobs) -> _Arrival:
-    """Return how much of an uplink has come that is not complete; of several the one that was begun last."""
-    if not uplinks or any(uplink.is_received for uplink in uplinks):
-        return {}
-    last = uplinks[-1]
-    arrived = blobs.partial_size(partial_key(blob_key(last), last.stored_as))
-    return {"arrived_bytes": arrived or 0, "payload_bytes": last.payload_bytes}
+def _arriving(uplinks: Mapping[str, Sequence[UplinkState]]) -> dict[str, UplinkState]:
+    """Return the uplinks that are not complete, by party; of several the one that was begun last."""
+    return {
+        party: begun[-1]
+        for party, begun in uplinks.items()
+        if begun and not any(uplink.is_received for uplink in begun)
+    }
 
 
 def _limit(unit: Unit, collaboration: Collaboration) -> _Limit:
@@ -233,11 +249,10 @@ def _member_status(
     is_asked_again: bool,
     tells_rows: bool,
     suspicion: _Suspicion | None,
-    arrival: _Arrival,
 ) -> MemberStatus:
     received = next((uplink for uplink in uplinks if uplink.is_received), None)
     is_fetched = downlink is not None and downlink.is_fetched
-    return {
+    found: MemberStatus = {
         "party": member.party,
         "accepted": member.has_accepted,
         "anchor_ready": member.has_anchor and is_anchored,
@@ -249,6 +264,7 @@ def _member_status(
         "refused": received.refused if received else None,
         "excluded": is_excluded,
         "rejected": member.rejected,
-        **(suspicion or {}),
-        **arrival,
     }
+    if suspicion is not None:
+        found["suspected"], found["left_out"] = suspicion["suspected"], suspicion["left_out"]
+    return found

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pytest
 
 from analyst_server.services import end, views
+from analyst_server.store import Records, Unit
 from protocol.answers import MemberStatus, Status
 from protocol.errors import NotFoundError, OutOfOrderError
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
@@ -105,3 +110,31 @@ def test_nothing_is_taken_once_cancelled(world: World) -> None:
 def test_a_collaboration_shows_its_state(world: World) -> None:
     world.publish()
     assert repr(world.row()) == "<Collaboration c0c0c0c0 enrolling>"
+
+
+def test_the_store_is_asked_what_has_arrived_after_the_transaction(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.until_anchored()
+    uplink = make_uplink(world.terms, HOSPITAL)
+    world.begin(uplink)
+    is_open, asked = [False], list[bool]()
+    begin, partial_size = Records.begin, type(world.analyst.blobs).partial_size
+
+    @contextmanager
+    def watched(records: Records, **options: Any) -> Iterator[Unit]:
+        with begin(records, **options) as unit:
+            is_open[0] = True
+            yield unit
+        is_open[0] = False
+
+    def noted(blobs: Any, key: str) -> int | None:
+        asked.append(is_open[0])
+        return partial_size(blobs, key)
+
+    monkeypatch.setattr(Records, "begin", watched)
+    monkeypatch.setattr(type(world.analyst.blobs), "partial_size", noted)
+    assert member(world, HOSPITAL)["payload_bytes"] > 0
+    assert views.own_status(world.analyst, identity(HOSPITAL), world.id)["members"][0]["arrived_bytes"] == 0
+    assert views.listing(world.analyst, identity(LEAD))[0]["members"][1]["party"] == LEAD
+    assert asked == [False] * 3
