@@ -16,7 +16,7 @@ from protocol.errors import CertificateRefusedError
 from protocol.ledger import LedgerEntry, entry_digest, first_previous, pack_pages
 from protocol.messages import Acceptance, SeenHead
 from protocol.states import Event, State
-from tests.harness.in_process import HOSPITAL, PASSPHRASE, Consortium
+from tests.harness.in_process import HOSPITAL, LEAD, PASSPHRASE, Consortium
 from tests.harness.world import make_terms
 from user_client.custody.authority import MEMBER_VALIDITY
 from user_client.custody.round_directory import LEDGER_FILE
@@ -64,12 +64,19 @@ def finish(consortium: Consortium) -> None:
         assert verify(made.archive, made.root_fingerprint).doubts == []
 
 
+def who_accepted(consortium: Consortium) -> list[str]:
+    """Return whose acceptance is in the ledger, which everybody checks."""
+    entries = consortium.lead_round.fetch_ledger()[1].entries
+    return sorted(str(entry.party) for entry in entries if entry.event == Event.ACCEPT_TERMS)
+
+
 def test_terms_that_were_published_before_are_accepted_after_it(consortium: Consortium) -> None:
     consortium.until_joined()
     near_the_end(consortium).publish()
     beyond_it(consortium)
     for session in consortium.sessions:
         session.round(consortium.id).accept()
+    assert who_accepted(consortium) == [HOSPITAL, LEAD]
 
 
 def test_what_was_accepted_before_is_sealed_after_it(consortium: Consortium) -> None:
@@ -81,6 +88,8 @@ def test_what_was_accepted_before_is_sealed_after_it(consortium: Consortium) -> 
     for session in consortium.sessions:
         session.round(consortium.id).accept()  # the same once more, as after a broken line
     consortium.lead_round.create_anchor()
+    assert who_accepted(consortium) == [HOSPITAL, LEAD]
+    assert all(each["anchor_ready"] for each in consortium.lead_round.status()["members"])
 
 
 def test_an_anchor_that_was_sealed_before_is_opened_after_it_and_the_round_ends(

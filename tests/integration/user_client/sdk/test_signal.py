@@ -58,6 +58,7 @@ def test_otherwise_nobody_is_asked(consortium: Consortium, terms: Any, table: An
     consortium.until_anchored(**terms)
     consortium.hospital_round.prepare(consortium.table(1, **table))
     consortium.hospital_round.contribute()
+    assert (consortium.directory_of(consortium.hospital) / RECEIPT_FILE).exists()
 
 
 def test_what_was_measured_is_read_again(asked: Consortium) -> None:
