@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections import Counter
@@ -13,6 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from protocol.codec import explained
+from protocol.drafts import fields_of_json, terms_of
 from protocol.errors import InputError, UnreadableFileError
 from protocol.terms import Terms
 from runtime.files import read_text
@@ -40,9 +40,7 @@ def terms_of_draft(path: Path, **ids: str) -> Terms:
 def parsed_draft(text: str, *, is_json: bool, named: str) -> dict[str, Any]:
     """Return the fields of a draft in TOML or JSON; raises `UnreadableFileError`."""
     try:
-        draft = json.loads(text) if is_json else tomllib.loads(text)
-        if not isinstance(draft, dict):
-            raise ValueError("not an object")
+        draft = fields_of_json(text) if is_json else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         unread = UnreadableFileError(named, str(error))
         unread.hint = "correct the TOML or JSON at that place; `odc terms draft` writes a draft to begin with"
@@ -56,7 +54,7 @@ def checked_draft(draft: Mapping[str, Any], ids: Mapping[str, str], text: str, *
     Raises `InputError`, which names the lines of what is wrong.
     """
     try:
-        return Terms.model_validate({**draft, **ids}, strict=False)
+        return terms_of(draft, ids)
     except ValidationError as error:
         places = dict(_places(text))
         wrong = [

@@ -27,6 +27,7 @@ from analyst_server.store import Collaboration, Member, Unit
 from protocol.answers import TermsInWords
 from protocol.codec import decode, digest, explain, pack_list, pack_lists
 from protocol.consent import plain_words, plain_words_digest
+from protocol.drafts import fields_of_json, terms_of
 from protocol.envelope import Signed
 from protocol.errors import (
     AlreadyExistsError,
@@ -61,7 +62,7 @@ def complete_terms(analyst: Analyst, draft: dict[str, Any], collaboration_id: st
         "collaboration_id": collaboration_id or secrets.token_hex(16),
     }
     try:
-        terms = Terms.model_validate({**draft, **ids}, strict=False)
+        terms = terms_of(draft, ids)
     except ValidationError as error:
         raise MalformedMessageError("terms", explain(error)) from None
     _check_new(analyst, terms)
@@ -84,11 +85,11 @@ def create_once(analyst: Analyst, collaboration_id: str, draft: bytes) -> bool:
     terms, and what `create_new` and `create` raise.
     """
     try:
-        parsed = json.loads(draft)
-    except (ValueError, RecursionError):
+        parsed = fields_of_json(draft)
+    except json.JSONDecodeError:
         raise MalformedMessageError("terms", "are not JSON") from None
-    if not isinstance(parsed, dict):
-        raise MalformedMessageError("terms", "are not a JSON object")
+    except (ValueError, RecursionError) as error:
+        raise MalformedMessageError("terms", f"are no JSON object with each key once: {error}") from None
     terms = complete_terms(analyst, parsed, collaboration_id)
     collaboration = _draft(analyst, terms)
     with analyst.records.begin(write=True) as unit:

@@ -1,0 +1,35 @@
+"""Terms as people and programs write them: fields of JSON or TOML, without the two ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from protocol.terms import Terms
+
+
+def fields_of_json(text: str | bytes) -> dict[str, Any]:
+    """Return the fields of a draft; raises `ValueError` if it is no JSON object, or a key is in it twice."""
+    found = json.loads(text, object_pairs_hook=_each_once)
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found
+
+
+def terms_of(draft: Mapping[str, Any], ids: Mapping[str, str]) -> Terms:
+    """Return the terms of a draft with both ids.
+
+    A list takes the place of a tuple, and nothing else is taken for another: a text is no number, and neither
+    is true. Raises `pydantic.ValidationError`.
+    """
+    return Terms.model_validate_json(json.dumps({**draft, **ids}, default=str))  # TOML has dates as well
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {json.dumps(twice[:40])} is there twice")
+    return found
