@@ -144,7 +144,7 @@ def _signed(
 
 def released(unit: Unit, collaboration_id: str) -> bytes | None:
     """Return what the ledger says of the release: the same in all downlinks, None if no model goes out."""
-    rows = unit.downlinks(collaboration_id)
+    rows = unit.downlinks(collaboration_id, most=1)
     return decode_stored(DownlinkManifest, rows[0].manifest).released if rows else None
 
 

@@ -81,7 +81,7 @@ def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) ->
         raise _asked_again(analyst, uplink, error.key) from error
     with analyst.records.begin() as unit:
         collaboration = owned(analyst, unit, uplink.collaboration_id, owner)
-        first = decode_stored(DownlinkManifest, unit.downlinks(collaboration.id)[0].manifest)
+        first = decode_stored(DownlinkManifest, unit.downlinks(collaboration.id, most=1)[0].manifest)
     # blobs before the records that name them, as in a round
     downlink = downlinks.write_late(analyst, collaboration, uplink, found, first)
     with analyst.records.begin(write=True) as unit:

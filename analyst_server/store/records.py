@@ -225,9 +225,9 @@ class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices)
     def downlink(self, collaboration_id: str, party: str) -> Downlink | None:
         return self._get(Downlink, (collaboration_id, party))
 
-    def downlinks(self, collaboration_id: str) -> Sequence[Downlink]:
+    def downlinks(self, collaboration_id: str, most: int | None = None) -> Sequence[Downlink]:
         query = select(Downlink).where(Downlink.collaboration_id == collaboration_id).order_by(Downlink.party)
-        return self._session.scalars(query).all()
+        return self._session.scalars(query.limit(most)).all()
 
     def put_downlink(self, row: Downlink) -> None:
         """Store a downlink, and replace one from an earlier run of the round."""

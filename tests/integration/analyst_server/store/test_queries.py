@@ -235,3 +235,12 @@ def test_what_is_not_there_is_none(records: Records) -> None:
         assert unit.member("x", "y") is None
         assert unit.uplink("x") is None
         assert unit.enrolment("x") is None
+
+
+def test_the_first_downlink_is_read_without_the_others(records: Records) -> None:
+    found = f"{1:032x}"
+    given = {"collaboration_id": found, "manifest": b"", "fetched_at": None}
+    put(records, collaboration(1), *(Downlink(party=party, **given) for party in "bca"))
+    with records.begin() as unit:
+        assert [row.party for row in unit.downlinks(found, most=1)] == ["a"]
+        assert [row.party for row in unit.downlinks(found)] == ["a", "b", "c"]
