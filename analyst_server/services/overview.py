@@ -10,12 +10,12 @@ from typing import Final, Literal
 from analyst_server.services import damage, rounds
 from analyst_server.services.analyst import Analyst, stored_terms
 from analyst_server.services.awaited import Act, Awaited, awaited
+from analyst_server.services.end import ENDED
 from analyst_server.store import Blobs, Collaboration, Unit, UplinkState
 from protocol.states import State
 
 HELD: Final = "held"
 """A round in training that is computed and waits for the operator; counted as a state of its own."""
-ENDED: Final = (State.CLOSED, State.CANCELLED)
 _SENDING: Final = (State.ANCHORED, State.COLLECTING, State.RELEASED)
 Work = Literal["round", "late-consumer", "judging"]
 

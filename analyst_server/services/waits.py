@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from analyst_server.services.analyst import Analyst, stored_terms
 from analyst_server.services.awaited import THE_ANALYST
-from analyst_server.services.overview import ENDED, awaited_in
+from analyst_server.services.end import ENDED
+from analyst_server.services.overview import awaited_in
 from analyst_server.store import Blobs, Collaboration, NoticeRow, Progress, Unit
 from protocol.states import Event, State
 

@@ -16,7 +16,8 @@ from analyst_server.api.doors import Doors, Refusal
 from analyst_server.services import overview
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.awaited import ACTS
-from analyst_server.services.overview import ENDED, HELD, Overview, Work
+from analyst_server.services.end import ENDED
+from analyst_server.services.overview import HELD, Overview, Work
 from analyst_server.services.readiness import Readiness
 from analyst_server.telemetry.measures import PREFIX
 from protocol.errors import OdcError

@@ -11,6 +11,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector
 
+from analyst_server.api.access import is_page
 from metering.counts import Counts
 from metering.server import Purpose
 from protocol import __version__
@@ -108,5 +109,4 @@ class Measures:
 def _operation(method: str, path: str) -> tuple[str, Kind]:
     if (found := find(method, path)) is not None:
         return found[0].name, found[0].kind
-    is_page = path == "/" or path == "/pages" or path.startswith("/pages/")
-    return (PAGE if is_page else OTHER), "control"
+    return (PAGE if is_page(path) else OTHER), "control"
