@@ -44,7 +44,7 @@ class _LeftOut(MetaPathFinder):
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:  # noqa: ARG002  # of Python
         if fullname == self._name:
             raise ModuleNotFoundError(f"{fullname} is left out of this program", name=fullname)
 

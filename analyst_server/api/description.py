@@ -116,7 +116,7 @@ class _Schemas:
                 *((one, "serialization") for one in answered),
             ):
                 if found := _type(content):
-                    types[_key(found), mode] = TypeAdapter(found)  # type: ignore[index]
+                    types[_key(found), mode] = TypeAdapter(found)  # type: ignore[index]  # modes
         inputs = [(key, mode, adapter) for (key, mode), adapter in types.items()]
         self._of, shared = TypeAdapter.json_schemas(inputs, ref_template=_REF)
         self._shared: Json = shared.get("$defs", {})

@@ -141,7 +141,7 @@ class DaskPool(TellingExecutor):
             told.__cause__ = lost
             found.set_exception(told)
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002  # of `Executor`
         """Let go of the scheduler. A worker finishes what it has begun, and nobody looks at it."""
         with suppress(Exception):  # the scheduler may be gone
             if cancel_futures and self._client.status == "running":

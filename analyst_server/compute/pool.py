@@ -75,7 +75,7 @@ class _Children(SpawnContext):
         super().__init__()
         self.started: list[SpawnProcess] = []
 
-    # in the library this is a class, which whoever starts a process calls
+    # in the library this is a class, which whoever starts a process calls: hence no override, and its name
     def Process(self, *given: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
         self.started.append(SpawnProcess(*given, **options))
         return self.started[-1]

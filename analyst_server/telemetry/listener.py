@@ -107,7 +107,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     block_on_close = False
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  # of the library
         """Log a connection that broke, in the place of a traceback on the error output."""
         log.debug("metrics: a connection broke", exc_info=True)
 

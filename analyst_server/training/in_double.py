@@ -17,7 +17,7 @@ class LinearClasses(LogisticRegression):  # type: ignore[misc]  # scikit-learn s
     """A linear classifier whose ONNX file computes in 64-bit floats."""
 
 
-class LinearNumbers(Ridge):  # type: ignore[misc]
+class LinearNumbers(Ridge):  # type: ignore[misc]  # scikit-learn has no types
     """A linear regression whose ONNX file computes in 64-bit floats."""
 
 

@@ -54,7 +54,7 @@ class Trainable(ABC):
     ) -> tuple[Model, Choice | None]:
         """Return the model to fit on these rows, and how it was chosen if there was a choice."""
 
-    def sharing_its_time(self, fits: int) -> Trainable:  # noqa: ARG002
+    def sharing_its_time(self, fits: int) -> Trainable:  # noqa: ARG002  # for a model that searches
         """Return it with what it may take of time divided among so many fits."""
         return self
 
@@ -77,9 +77,9 @@ class Model(Trainable):
     def chosen(
         self,
         aligned_rep: Matrix,  # noqa: ARG002  # there is no choice
-        labels: AnyLabels,  # noqa: ARG002
-        task: Task,  # noqa: ARG002
-        senders: Senders,  # noqa: ARG002
+        labels: AnyLabels,  # noqa: ARG002  # as above
+        task: Task,  # noqa: ARG002  # as above
+        senders: Senders,  # noqa: ARG002  # as above
     ) -> tuple[Model, Choice | None]:
         return self, None
 
@@ -127,7 +127,12 @@ class Model(Trainable):
         """Return what tells how far a fit is while it runs: of most models nobody knows."""
         return nullcontext()
 
-    def fitted_on_survival(self, rows: Matrix, labels: AnyLabels, times: Sequence[float]) -> Estimator:  # noqa: ARG002
+    def fitted_on_survival(
+        self,
+        rows: Matrix,  # noqa: ARG002  # for a model that can
+        labels: AnyLabels,  # noqa: ARG002  # as above
+        times: Sequence[float],  # noqa: ARG002  # as above
+    ) -> Estimator:
         """Return what predicts survival at some times, fitted on scaled rows and times on the wire."""
         raise TypeError(f"{type(self).__name__} predicts no survival")
 
