@@ -1,4 +1,4 @@
-"""Terms as people write them: nothing is taken for another thing, because everybody signs what comes of it."""
+"""Terms as people write them: nothing is taken for another thing, because everybody signs what they say."""
 
 from __future__ import annotations
 
