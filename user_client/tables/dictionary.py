@@ -25,8 +25,9 @@ from runtime.files import read_text
 from user_client.errors import MissingColumnError
 from user_client.tables.dates import days_of
 from user_client.tables.draft import MISSING_TEXTS, DraftedSchema
-from user_client.tables.draft_column import imputed_value, levels_block, ordinal_block
+from user_client.tables.draft_column import imputed_value
 from user_client.tables.draft_label import DraftedEvent, labels_of
+from user_client.tables.draft_levels import levels_block, ordinal_block
 from user_client.tables.figures import rounded
 
 _LISTS: Final = frozenset({"percentiles", "levels", "shares", "missing"})

@@ -150,6 +150,8 @@ def draft_schema(
         others,
         imputes,
         logarithms,
+        drafted.all_groups,
+        drafted.count,
     )
     columns: dict[str, DraftedColumn | None] = {}
     for name in names:

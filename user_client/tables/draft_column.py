@@ -17,6 +17,14 @@ from protocol.errors import InputError
 from protocol.table_schema import LEAST_RATIO, DateFormat
 from user_client.tables.dates import DATE_FORMATS, are_dates, dates_in, days_of, is_temporal, read_days
 from user_client.tables.dirty import refuse_nearly_numbers
+from user_client.tables.draft_levels import (
+    FEWEST_ROWS,
+    block_with_other,
+    levels_block,
+    ordinal_block,
+    too_many,
+)
+from user_client.tables.emptiness import tells
 from user_client.tables.fields import (
     Mask,
     Matrix64,
@@ -45,13 +53,8 @@ FEW_QUANTILES: Final = 5
 """Quantiles per column of a table so wide that the terms would not fit into one message with `QUANTILES`."""
 MANY_EMPTY: Final = 0.05
 """Share of empty fields from which on a column gets a feature that says whether the field is empty."""
-FEWEST_ROWS: Final = 5
-"""A text in fewer rows is rare: in the terms, it would tell every member that there is such a person."""
 MANY_RARE: Final = 3
 """Rare texts from which on a person should look at a column of categories."""
-OTHER: Final = "other"
-NUMERIC_VARIANCE: Final = 1 / 3
-"""Variance of ranks, which are spread evenly from -1 to 1; all levels of a column together have no more."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,10 @@ class ColumnDrafting:
         What an empty field of a column counts as, as it would stand there; for a duration, a number of days.
     logarithms : collection of str
         Columns of numbers above 0 that are mapped as their logarithms.
+    groups : sequence of (n,) ndarray
+        Class numbers of each label, NaN for a row without one: empty fields that go with them get a feature.
+    classes : int
+        How many there are.
     """
 
     encoding: Encoding
@@ -117,6 +124,8 @@ class ColumnDrafting:
     others: Collection[str] = ()
     imputes: Mapping[str, str] = field(default_factory=dict)
     logarithms: Collection[str] = ()
+    groups: Sequence[NDArray[Any]] = ()
+    classes: int = 2
 
     def column(self, table: pa.Table, name: str) -> DraftedColumn | None:
         """Return one column of the schema; None if it has the same value everywhere.
@@ -126,8 +135,20 @@ class ColumnDrafting:
         InputError
             If the column cannot be used.
         """
+        drafted = self._column(table, name)
+        share = (drafted.content if drafted else {}).get("missing_share") or 1.0
+        if drafted is None or share >= MANY_EMPTY:
+            return drafted
+        remark = (
+            f"{name}: few of its fields are empty ({100 * share:.1f} %), and whether one is goes with the"
+            " label, so the draft has a feature that says so; if that is known only after the outcome, take"
+            " missing_share out of this column in the file"
+        )
+        return replace(drafted, remarks=(*drafted.remarks, remark))
+
+    def _column(self, table: pa.Table, name: str) -> DraftedColumn | None:
         if codes := self.missing_in.get(name):
-            own = replace(self, missing=(*self.missing, *codes), missing_in={}).column(table, name)
+            own = replace(self, missing=(*self.missing, *codes), missing_in={})._column(table, name)
             return own and replace(own, content={**own.content, "missing": list(codes)})
         value = self.imputes[name].strip() if name in self.imputes else None  # as fields are
         if value in self.missing and value not in self.ordinals.get(name, ()):
@@ -183,9 +204,9 @@ class ColumnDrafting:
         else:  # the form of the papers has no dates
             is_plain_date = self.encoding == "plain" and bool(read.reading)
             content = self._numeric(name, numbers, "ranges" if is_plain_date else self.encoding)
-        content |= {} if content["kind"] == "numeric" else {**_empty(empty), **read.reading}
+        content |= {} if content["kind"] == "numeric" else {**self._empty(empty), **read.reading}
         if value is not None and imputed is not None:
-            content |= _imputing(content, value, empty)
+            content |= _imputing(content, value, empty, tells=self._tells(empty))
             if content["impute"] != imputed:
                 remarks = (*remarks, f"{name}: {value} lies beyond the range; the nearer end takes its place")
         return DraftedColumn(content, read.numbers, remarks)
@@ -220,7 +241,19 @@ class ColumnDrafting:
                 drafted = replace(drafted, remarks=(*drafted.remarks, remark))
         if value is None:
             return drafted
-        return replace(drafted, content={**drafted.content, **_imputing(drafted.content, value, flagged)})
+        return replace(
+            drafted,
+            content={
+                **drafted.content,
+                **_imputing(drafted.content, value, flagged, tells=self._tells(flagged)),
+            },
+        )
+
+    def _tells(self, empty: Mask) -> bool:
+        return tells(empty, self.groups, self.classes)
+
+    def _empty(self, empty: Mask) -> dict[str, Any]:
+        return _empty(empty, tells=self._tells(empty))
 
     def _are_codes(self, name: str, levels: Sequence[str]) -> bool:
         """Return whether a column has few numbers with leading zeros, of which nobody says that they are."""
@@ -293,11 +326,12 @@ class ColumnDrafting:
             raise InputError(f"column '{name}' is empty: leave it out with --exclude {quote(name)}")
         chosen, is_not_known = read_levels(values, name, levels, self.missing)
         counts = np.bincount(chosen[~is_not_known], minlength=len(levels))
-        empty = _empty(is_not_known)
+        empty = self._empty(is_not_known)
         if name in self.others or (len(levels) > MAX_DRAFT_LEVELS and self.encoding != "plain"):
-            return _with_other(name, levels, counts, empty)
+            block, remark = block_with_other(name, levels, counts)
+            return DraftedColumn({**block, **empty}, remarks=(remark,))
         if len(levels) > MAX_DRAFT_LEVELS:
-            raise _too_many(name, len(levels))
+            raise too_many(name, len(levels))
         if self.encoding == "plain":
             impute = levels[int(counts.argmax())]
             content = {"kind": "categorical", "name": name, "levels": levels, "impute": impute}
@@ -321,7 +355,7 @@ class ColumnDrafting:
         places, is_not_known = read_levels(values, name, levels, self.missing)
         counts = np.bincount(places[~is_not_known], minlength=len(levels))
         block = ordinal_block(name, levels, counts / max(counts.sum(), 1))
-        return {**block, **_empty(is_not_known)}
+        return {**block, **self._empty(is_not_known)}
 
 
 def _remark_on_logarithms(column: Mapping[str, Any], known: Matrix64) -> Iterator[str]:
@@ -332,12 +366,12 @@ def _remark_on_logarithms(column: Mapping[str, Any], known: Matrix64) -> Iterato
         )
 
 
-def _imputing(column: Mapping[str, Any], value: str, flagged: Mask) -> dict[str, Any]:
+def _imputing(column: Mapping[str, Any], value: str, flagged: Mask, *, tells: bool) -> dict[str, Any]:
     """Return what a column says of empty fields that count as a value; many flagged ones get a feature."""
     impute = {"impute": imputed_value(column, value)}
     if column["kind"] in ("numeric", "categorical"):
         return impute
-    return {**_empty(flagged), "empty": "impute", **impute}
+    return {**_empty(flagged, tells=tells), "empty": "impute", **impute}
 
 
 def imputed_value(column: Mapping[str, Any], value: str) -> float | str:
@@ -381,50 +415,7 @@ def _are_padded(levels: Sequence[str]) -> bool:
     return is_coded and all(level.isascii() and level.isdigit() for level in levels)
 
 
-def ordinal_block(name: str, levels: Sequence[str], shares: Sequence[float] | Matrix64) -> dict[str, Any]:
-    """Return a column of levels in an order whose feature has the mean 0."""
-    centre = float(np.linspace(-1, 1, len(levels)) @ np.asarray(shares))
-    return {"kind": "ordinal", "name": name, "levels": list(levels), "centre": round(centre, 3) + 0.0}
-
-
-def levels_block(name: str, levels: Sequence[str], shares: Sequence[float] | Matrix64) -> dict[str, Any]:
-    """Return a column of levels whose features together vary as much as ranks do."""
-    spread = 1 - float(np.square(shares).sum())
-    return {
-        "kind": "levels",
-        "name": name,
-        "levels": list(levels),
-        "shares": [round(float(share), 3) for share in shares],
-        "weight": round(min(1.0, math.sqrt(NUMERIC_VARIANCE / spread)), 3) if spread > 0 else 1.0,
-    }
-
-
-def _with_other(
-    name: str, levels: list[str], counts: NDArray[np.int64], empty: dict[str, Any]
-) -> DraftedColumn:
-    """Return a column whose rare texts are one level; raises `InputError` if most rows have such a text."""
-    other = next((level for level in levels if level.lower() == OTHER), OTHER)
-    often = [i for i in np.argsort(-counts, kind="stable") if counts[i] >= FEWEST_ROWS and levels[i] != other]
-    kept = sorted(often[: MAX_DRAFT_LEVELS - 1])
-    listed, total = int(counts[kept].sum()), int(counts.sum())
-    if not kept or listed < total / 2:
-        raise _too_many(name, len(levels))
-    rest = 1 - listed / total
-    block = levels_block(name, [*(levels[i] for i in kept), other], [*counts[kept] / total, rest])
-    remark = (
-        f"{name}: {len(levels) - len(kept)} of its {len(levels)} texts count as '{other}', in"
-        f" {100 * rest:.1f} % of the rows, and so does every text that only other institutions have"
-    )
-    return DraftedColumn({**block, "other": other, **empty}, remarks=(remark,))
-
-
-def _too_many(name: str, texts: int) -> InputError:
-    return InputError(
-        f"column '{name}' has {texts} distinct texts, and too few of them stand in many rows; leave it out"
-        f" with --exclude {quote(name)}"
-    )
-
-
-def _empty(is_empty: Mask) -> dict[str, Any]:
+def _empty(is_empty: Mask, *, tells: bool) -> dict[str, Any]:
     share = float(is_empty.mean())
-    return {"empty": "centre", **({"missing_share": round(share, 3)} if share >= MANY_EMPTY else {})}
+    has_feature = share >= MANY_EMPTY or tells
+    return {"empty": "centre", **({"missing_share": max(round(share, 3), 0.001)} if has_feature else {})}

@@ -56,6 +56,13 @@ class DraftedLabel:
     count: int
     """How many classes there are."""
     remarks: tuple[str, ...] = ()
+    events: NDArray[Any] | None = None
+    """Of survival: 1 where the event was seen, and 0 elsewhere."""
+
+    @property
+    def all_groups(self) -> list[NDArray[Any]]:
+        """The class numbers by which empty fields may go, with the events of survival."""
+        return [*self.groups.values(), *([] if self.events is None else [self.events])]
 
 
 def labels_of(label: str | Sequence[str], task: Task) -> tuple[str, ...]:
@@ -210,7 +217,8 @@ def survival_label(table: pa.Table, label: str, missing: Sequence[str], event: D
     )
     # of those with the event: a column that tells who had it late leaks the label
     groups = np.where(ended, until > np.median(with_event), np.nan)
-    return DraftedLabel(content, {label: groups}, 2, (remark,))
+    events = np.where(empty, np.nan, ended)
+    return DraftedLabel(content, {label: groups}, 2, (remark,), events)
 
 
 def _two_ends(table: pa.Table, missing: Sequence[str], event: DraftedEvent) -> tuple[str, str]:

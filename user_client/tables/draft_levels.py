@@ -1,0 +1,67 @@
+"""Columns of categories in a draft: levels with their shares and a weight, and a level for all others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from shlex import quote
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocol.errors import InputError
+from user_client.tables.fields import Matrix64
+from user_client.tables.figures import MAX_DRAFT_LEVELS
+
+FEWEST_ROWS: Final = 5
+"""A text in fewer rows is rare: in the terms, it would tell every member that there is such a person."""
+OTHER: Final = "other"
+NUMERIC_VARIANCE: Final = 1 / 3
+"""Variance of ranks, which are spread evenly from -1 to 1; all levels of a column together have no more."""
+
+
+def ordinal_block(name: str, levels: Sequence[str], shares: Sequence[float] | Matrix64) -> dict[str, Any]:
+    """Return a column of levels in an order whose feature has the mean 0."""
+    centre = float(np.linspace(-1, 1, len(levels)) @ np.asarray(shares))
+    return {"kind": "ordinal", "name": name, "levels": list(levels), "centre": round(centre, 3) + 0.0}
+
+
+def levels_block(name: str, levels: Sequence[str], shares: Sequence[float] | Matrix64) -> dict[str, Any]:
+    """Return a column of levels whose features together vary as much as ranks do."""
+    spread = 1 - float(np.square(shares).sum())
+    return {
+        "kind": "levels",
+        "name": name,
+        "levels": list(levels),
+        "shares": [round(float(share), 3) for share in shares],
+        "weight": round(min(1.0, math.sqrt(NUMERIC_VARIANCE / spread)), 3) if spread > 0 else 1.0,
+    }
+
+
+def block_with_other(name: str, levels: list[str], counts: NDArray[np.int64]) -> tuple[dict[str, Any], str]:
+    """Return a column whose rare texts are one level, and a remark on it.
+
+    It raises `InputError` if most rows have such a text.
+    """
+    other = next((level for level in levels if level.lower() == OTHER), OTHER)
+    often = [i for i in np.argsort(-counts, kind="stable") if counts[i] >= FEWEST_ROWS and levels[i] != other]
+    kept = sorted(often[: MAX_DRAFT_LEVELS - 1])
+    listed, total = int(counts[kept].sum()), int(counts.sum())
+    if not kept or listed < total / 2:
+        raise too_many(name, len(levels))
+    rest = 1 - listed / total
+    block = levels_block(name, [*(levels[i] for i in kept), other], [*counts[kept] / total, rest])
+    remark = (
+        f"{name}: {len(levels) - len(kept)} of its {len(levels)} texts count as '{other}', in"
+        f" {100 * rest:.1f} % of the rows, and so does every text that only other institutions have"
+    )
+    return {**block, "other": other}, remark
+
+
+def too_many(name: str, texts: int) -> InputError:
+    """Return the error of a column with more texts than levels."""
+    return InputError(
+        f"column '{name}' has {texts} distinct texts, and too few of them stand in many rows; leave it out"
+        f" with --exclude {quote(name)}"
+    )
