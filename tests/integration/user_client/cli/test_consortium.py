@@ -20,7 +20,7 @@ from tests.harness.odc import Odc
 from user_client.cli import options
 from user_client.cli.options import Options
 from user_client.errors import ConnectionFailedError, PassphraseError, PassphraseNeededError
-from user_client.sdk import invitations, invite, join, revoke
+from user_client.sdk import invite, join, revoke
 from user_client.transport import AnalystConnection
 
 
@@ -34,38 +34,6 @@ def test_a_consortium_is_founded_with_an_invitation_for_the_analyst(odc: Odc) ->
 def test_the_founder_is_told_what_comes_next(odc: Odc) -> None:
     result = odc("consortium", "create", "Lungs", "--analyst", URL, "--party", "lead-b", home="b")
     assert "next: give analyst.invitation.json to the analyst" in result.out
-
-
-@pytest.fixture
-def unwritable(odc: Odc) -> str:
-    """A path below a file: nobody can write it, not even root."""
-    (odc.consortium.directory / "file").write_text("not a folder")
-    return "file/out"
-
-
-def test_no_consortium_is_founded_whose_invitation_cannot_be_written(odc: Odc, unwritable: str) -> None:
-    words = ("Lungs", "--analyst", URL, "--party", "lead-b", "--analyst-invitation")
-    result = odc("consortium", "create", *words, unwritable, home="b")
-    assert result.code == exit_code(InputError)
-    assert f"cannot write {unwritable}: Not a directory" in result.err
-    assert odc("consortium", "create", *words, "new/folder/analyst.json", home="b").code == 0
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_nobody_is_invited_by_a_file_that_cannot_be_written(odc: Odc, unwritable: str, several: bool) -> None:
-    Path("names").write_text(f"{HOSPITAL}\n")
-    words = ("--from", "names") if several else (HOSPITAL,)
-    result = odc("consortium", "invite", *words, "--out", unwritable, home=LEAD)
-    assert result.code == exit_code(InputError)
-    assert "cannot write" in result.err
-    assert invitations(odc.consortium.lead) == []
-
-
-def test_nothing_is_signed_whose_certificate_cannot_be_written(odc: Odc, unwritable: str) -> None:
-    request = analyst_request(odc)
-    result = odc("consortium", "approve", "--request", request, "--yes", "--out", unwritable, home=LEAD)
-    assert result.code == exit_code(InputError)
-    assert len(invitations(odc.consortium.lead)) == 1
 
 
 def analyst_request(odc: Odc) -> str:

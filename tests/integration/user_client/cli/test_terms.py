@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from analyst_server.services import end, prepare
-from protocol.errors import InputError
 from protocol.identity import key_digest, read_aloud
 from protocol.model_terms import LogisticTerms, ModelPrivacyTerms, weighted_kinds
 from protocol.sealing import HYBRID
-from runtime.terminal import exit_code
 from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
 from user_client.sdk import check_table, plain_words
@@ -29,14 +27,6 @@ def test_a_draft_becomes_terms(odc: Odc) -> None:
     assert (terms.lead, terms.parties) == (LEAD, (LEAD, HOSPITAL))
     assert (terms.terms_schema, terms.model.kind) == (2, "averaged")
     assert {column.kind for column in terms.table_schema.columns} == {"ranks"}
-
-
-def test_a_place_where_no_draft_can_be_written_is_named(odc: Odc) -> None:
-    (odc.consortium.directory / "file").write_text("not a folder")
-    words = ("--label", "y", "--party", LEAD, "--party", HOSPITAL, "--out", "file/terms.toml")
-    result = odc("terms", "draft", odc.consortium.table(1), *words)
-    assert result.code == exit_code(InputError)
-    assert "cannot write file/terms.toml: Not a directory" in result.err
 
 
 def test_a_draft_names_the_analysts_key_where_it_is_known(odc: Odc) -> None:
