@@ -155,6 +155,8 @@ CALIBRATION_FIGURES: Final = {
     "calibration_intercept": "calibration intercept",
 }
 """How far probabilities of classes can be taken at their word; each is absent or None with too few rows."""
+FAR_APART: Final = 0.8
+"""From this gap on, rounds of made-up tables cost some institutions many points (docs/operations.md)."""
 _SHARES: Final = ("roc_auc", "pr_auc", "accuracy", "c_index")
 
 
@@ -192,6 +194,13 @@ def calibration_in_words(found: Mapping[str, Any]) -> str:
 def training_in_words(results: Mapping[str, Any]) -> list[str]:
     """Return how alignment and model were chosen, and what was done to the rows that trained it."""
     lines = []
+    gap = results.get("alignment", {}).get("concordance_gap") or 0.0
+    if gap >= FAR_APART:
+        lines.append(
+            f"warning: the directions of the institutions are far apart (gap {gap:.2f}): in rounds like this"
+            " joining has cost some of them many points; compare by `odc evaluate` before the model is used."
+            " Terms with a larger latent_dim bring them nearer"
+        )
     if "of_rows" in results:
         of_all = f"{results['rows']:,} of {results['of_rows']:,} rows"
         lines.append(f"the model was trained on {of_all}, drawn at random: the analyst trains on no more")

@@ -88,6 +88,13 @@ def test_a_training_that_did_not_converge_says_so() -> None:
     assert training_in_words({"converged": True}) == []
 
 
+def test_directions_that_are_far_apart_are_warned_of() -> None:
+    (line,) = training_in_words({"alignment": {"concordance_gap": 1.01}})
+    assert line.startswith("warning: the directions of the institutions are far apart (gap 1.01)")
+    assert "odc evaluate" in line
+    assert training_in_words({"alignment": {"concordance_gap": 0.62}}) == []
+
+
 def test_the_request_that_the_analyst_refused_has_a_line_to_quote() -> None:
     problem = {"type": "/problems/not-found", "title": "x", "detail": "y", "request": "00f067aa0ba902b7"}
     lines = for_terminal("odc", from_problem(problem)).splitlines()
