@@ -222,9 +222,21 @@ class DirectoryBlobs(Blobs):
             return file.read(length)
 
     def append(self, key: str, offset: int, data: bytes | bytearray | memoryview) -> None:
-        descriptor = self._open_partial(key, is_new=offset == 0)
+        self._append(key, offset, data, name_is_durable=True)
+
+    def write(self, key: str, data: bytes | bytearray | memoryview) -> None:
+        own = f"{key}.{secrets.token_hex(4)}"
+        self._append(own, 0, data, name_is_durable=False)  # nobody goes on with it: the commit will do
+        self.sync(own)
+        self.commit(own, key)
+
+    def _append(
+        self, key: str, offset: int, data: bytes | bytearray | memoryview, *, name_is_durable: bool
+    ) -> None:
+        path = self._partial(key)
+        descriptor = self._created(path, name_is_durable) if offset == 0 else os.open(path, os.O_RDWR)
         try:  # bare calls: each call gives way to the thread that reads from all lines
-            hold(descriptor, self._partial(key), HAND_OVER_S)
+            hold(descriptor, path, HAND_OVER_S)
             size = os.fstat(descriptor).st_size
             if size < offset:
                 raise too_short(key, offset)
@@ -237,23 +249,15 @@ class DirectoryBlobs(Blobs):
         finally:
             os.close(descriptor)
 
-    def _open_partial(self, key: str, *, is_new: bool) -> int:
-        path = self._partial(key)
-        if not is_new:
-            return os.open(path, os.O_RDWR)
-        try:
-            return self._create(path)
-        except FileNotFoundError:  # the first of its folder
-            make_directory(path.parent)
-            return self._create(path)
-
     @staticmethod
-    def _create(path: Path) -> int:
-        """Open a file that may be there already; the name of a new one is durable, as `sync` relies on."""
-        is_there = path.exists()
+    def _created(path: Path, name_is_durable: bool) -> int:
+        """Open a file that may be there already; make the name of a new one durable, as `sync` relies on."""
+        is_new = not path.exists()
+        if is_new:
+            make_directory(path.parent)  # it may be the first of its folder
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            if not is_there:
+            if is_new and name_is_durable:
                 sync_directory(path.parent)
         except OSError:
             os.close(descriptor)
