@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,11 +13,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from protocol.errors import InputError, ShapeMismatchError
+from protocol.errors import InputError, ShapeMismatchError, UnreadableFileError
 from protocol.labels import Label, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
 from runtime.terminal import plain
-from user_client.custody.round_directory import CHANGE_FILE, ERRORS_FILE, RoundDirectory
+from user_client.custody.round_directory import (
+    CHANGE_FILE,
+    ERRORS_FILE,
+    TRAINED_MODEL_FILE,
+    RoundDirectory,
+)
 from user_client.errors import FieldError, NotPreparedError
 from user_client.onnx_model.process import Model
 from user_client.sdk.downlink import check_basis, own_model
@@ -36,6 +42,7 @@ from user_client.tables import (
 log = logging.getLogger(__name__)
 _LOOKED_AT: Final = 1000
 """So many rows at the beginning of a table say whether its columns are what the terms mean."""
+_Version = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,8 @@ class Predictor:
     """The model of one round, opened once to predict for any number of tables.
 
     Raises `NotPreparedError` before `receive`, or if the secret basis was erased. Nothing is read from the
-    disk afterwards, and several threads may use it at once.
+    disk afterwards but the errors that `Round.evaluate` has found of this model meanwhile, and several
+    threads may use it at once.
 
     Attributes
     ----------
@@ -107,7 +115,10 @@ class Predictor:
         self.schema = own_schema(directory)
         self.kind: str = self.terms.model.kind
         self._label = self.schema.label_column
-        self._errors = directory.read(ERRORS_FILE) if directory.holds(ERRORS_FILE) else b""
+        self._directory = directory
+        self._trained = _version(directory, TRAINED_MODEL_FILE)
+        self._errors = _Errors(None, b"")
+        self._known_errors()
         self._answer: Callable[[NDArray[np.float64]], NDArray[np.floating]]
         self._to_model: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
         if manifest.has_anchor_predictions:
@@ -250,6 +261,18 @@ class Predictor:
         # a prediction beyond the range, where no label is, still lies in its interval
         return np.column_stack([np.minimum(ends[:, 0], values), np.maximum(ends[:, 1], values)])
 
+    def _known_errors(self) -> bytes:
+        """Return the errors of this model as its last evaluation has found them, empty without one.
+
+        Those of a model that was trained meanwhile belong to a predictor that is opened later.
+        """
+        version = _version(self._directory, ERRORS_FILE)
+        is_ours = _version(self._directory, TRAINED_MODEL_FILE) == self._trained
+        if version is not None and version != self._errors.version and is_ours:
+            with suppress(UnreadableFileError):  # removed just now
+                self._errors = _Errors(version, self._directory.read(ERRORS_FILE))
+        return self._errors.content
+
     def _half_width(self, coverage: float) -> float:
         """Return the error that so large a share of rows like those of `evaluate` stays within.
 
@@ -258,7 +281,7 @@ class Predictor:
         """
         if not 0 < coverage < 1:
             raise InputError(f"the share of an interval must lie between 0 and 1, got {coverage:g}")
-        errors = np.frombuffer(self._errors, "<f8")
+        errors = np.frombuffer(self._known_errors(), "<f8")
         rank = math.ceil((len(errors) + 1) * coverage)
         if rank > len(errors):
             needed = math.ceil(round(coverage / (1 - coverage), 9))  # 0.9 / (1 - 0.9) is above 9
@@ -269,6 +292,23 @@ class Predictor:
             error.hint = "run `odc evaluate TABLE` with more rows that have labels and were not sent"
             raise error
         return float(errors[rank - 1])
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """The errors of a model, in ascending order, as the version of the file has them that was read."""
+
+    version: _Version | None
+    content: bytes
+
+
+def _version(directory: RoundDirectory, name: str) -> _Version | None:
+    """Return what tells one version of a file from the next, None if it is not here."""
+    try:
+        found = (directory.path / name).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _with_labels(

@@ -167,6 +167,21 @@ def test_labels_beyond_the_range_are_scored_though_none_could_be_sent(consortium
     assert [one.code for one in check_table(ours.terms, pa.table(new)).misfits] == ["label-outside"]
 
 
+def test_an_open_predictor_takes_the_errors_of_a_later_evaluation(consortium: Consortium) -> None:
+    ours, new = of_numbers(consortium), pa.table(numbers(3, 5))
+    opened = ours.predictor()
+    with pytest.raises(InputError, match="0 are known"):
+        opened.predict(new, coverage=0.9)
+    widths = []
+    for count in (20, 30):
+        ours.evaluate(pa.table(numbers(count, count)))
+        found, expected = (each.predict(new, coverage=0.9).interval for each in (opened, ours.predictor()))
+        assert found is not None
+        np.testing.assert_array_equal(found, expected)
+        widths.append(np.ptp(found))
+    assert widths[0] != widths[1]
+
+
 def test_an_interval_needs_errors_of_enough_rows(consortium: Consortium) -> None:
     ours = of_numbers(consortium)
     with pytest.raises(InputError, match="at least 9 rows that were not sent; 0 are known") as caught:
