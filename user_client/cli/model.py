@@ -238,8 +238,7 @@ def serve(
             token_file = session.home.path / "serve.token"
     token = service.read_or_create_token(token_file) if token_file else None
     asks = f"send the token in {token_file}" if token_file else "callers need a certificate of --client-ca"
-    typer.echo(f"predicting at {listening.url}; {asks}")
-    service.serve(predictor, listening, token)
+    service.serve(predictor, listening, token, lambda: typer.echo(f"predicting at {listening.url}; {asks}"))
 
 
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (train, export, coefficients, explain, serve)

@@ -19,8 +19,9 @@ from user_client.tables.fields import rows_of
 MOST_ROWS = 10_000
 """Rows of one request; a table of more is for `odc predict`."""
 
-Value = Annotated[str | int | float | None, Field(union_mode="left_to_right")]
-"""A field as the table has it: what stands in a CSV file, or its number. None is an empty field."""
+Value = Annotated[str | bool | int | float | None, Field(union_mode="left_to_right")]
+"""A field as the table has it: what stands in a CSV file, or its number. A boolean is the text true or false,
+None an empty field."""
 
 
 class PredictionRequest(BaseModel):
@@ -36,7 +37,7 @@ class PredictionRequest(BaseModel):
 
     def table(self, schema: Schema) -> pa.Table:
         """Return the rows as a table of text; columns that the schema does not name are left out."""
-        names = [*dict.fromkeys([*(column.name for column in schema.columns), *sorted(schema.origins)])]
+        names = columns_of(schema)
         for number, row in enumerate(self.rows, start=1):
             for name in names:
                 if name not in row:
@@ -104,6 +105,11 @@ class ModelAnswer(BaseModel):
         )
 
 
+def columns_of(schema: Schema) -> list[str]:
+    """Return the names of the columns that a row has."""
+    return [*dict.fromkeys([*(column.name for column in schema.columns), *sorted(schema.origins)])]
+
+
 def inputs(schema: Schema) -> dict[str, str]:
     """Return what each column of a row holds, and those that durations begin at."""
     found: dict[str, str] = {}
@@ -141,4 +147,6 @@ def _is_unicode(text: str) -> bool:
 
 
 def _as_text(value: str | float | None) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
     return value if value is None or isinstance(value, str) else repr(value)

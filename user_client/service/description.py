@@ -19,14 +19,16 @@ _REFUSALS: Final[Mapping[int, str]] = {
     401: "The token is missing, or is another.",
     413: "The body is too large: send fewer rows.",
     422: "The body is malformed, or a field does not fit the terms; column and row are named, never a value.",
+    503: "A hundred requests for predictions are under way, or the service ends: ask again.",
 }
 TEXT: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The counters.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
 ABOUT: Final = (
     "Predictions at the institution, from the model that came back. Every refusal is a problem document"
-    " (RFC 9457). With a hundred requests under way, the service answers 503 without one: ask again. A"
-    " connection on which no request comes within ten seconds, or no body within a minute, ends."
+    " (RFC 9457). A connection on which no request comes within ten seconds, or no body within a minute,"
+    " ends. While more than fifty connections say nothing, those that have been silent for two seconds end"
+    " sooner; one whose request has the token, or a client certificate where no token is needed, does not."
 )
 
 
@@ -53,6 +55,10 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
         status: {"description": _REFUSALS[status], "content": {PROBLEM: {"schema": schema}}}
         for status in statuses
     }
+    if 503 in found:
+        found[503]["headers"] = {
+            "Retry-After": {"required": True, "schema": {"type": "string", "pattern": "^1$"}}
+        }
     if 401 in found:
         found[401]["headers"] = {
             "WWW-Authenticate": {"required": True, "schema": {"type": "string", "pattern": "^Bearer$"}}

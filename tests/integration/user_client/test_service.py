@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
+from starlette.types import ASGIApp, Message
 
 from protocol.errors import InputError
 from protocol.table_schema import Schema
@@ -17,7 +20,7 @@ from tests.harness.app import ToApp
 from tests.harness.in_process import Consortium, rows
 from user_client.errors import FieldError
 from user_client.sdk import Predictor
-from user_client.service import Listening, read_or_create_token
+from user_client.service import Listening, app, read_or_create_token
 from user_client.service.app import MAX_BODY_BYTES, create_app
 from user_client.service.content import MOST_ROWS, PredictionRequest, inputs
 
@@ -91,8 +94,18 @@ ROW = {"x0": 0, "x1": 0, "x2": 0}
         ({"rows": [ROW, {**ROW, "x1": SECRET}]}, 422, "column 'x1', row 2: expected a number"),
         ({"rows": [ROW, {**ROW, "x1": None}]}, 422, "column 'x1', row 2: the field is empty"),
         ({"rows": [ROW, {"x0": 1, "x2": SECRET}]}, 422, "column 'x1', row 2: the column is missing"),
-        ({"rows": [{**ROW, "x1": [SECRET]}]}, 422, "rows.0: "),
-        ({"rows": [{**ROW, "x1": True}]}, 422, "rows.0: "),
+        (
+            {"rows": [ROW, {**ROW, "x1": [SECRET]}]},
+            422,
+            "column 'x1', row 2: expected a text, a number, true",
+        ),
+        ({"rows": [{**ROW, "x1": True}]}, 422, "column 'x1', row 1: expected a number"),
+        ({"rows": [ROW, {**ROW, SECRET: []}]}, 422, "row 2: a column that the terms do not name is no text"),
+        ({"rows": [ROW, SECRET]}, 422, "row 2: expected an object with the columns"),
+        ({"rows": [ROW], SECRET: 1}, 422, "a member that is none of rows, thresholds, interval"),
+        ({"rows": [ROW], "thresholds": {SECRET: SECRET}}, 422, "thresholds: "),
+        ([SECRET], 422, "expected an object with the member `rows`"),
+        (SECRET, 422, "expected an object with the member `rows`"),
         ({"rows": []}, 422, "rows: "),
         ({"rows": [{}] * (MOST_ROWS + 1)}, 422, "rows: "),
         ({"rows": [ROW], "threshold": SECRET}, 422, "threshold: Extra"),
@@ -116,6 +129,82 @@ def test_what_is_no_json_is_not_quoted(service: httpx.Client) -> None:
     assert (found.status_code, SECRET in found.text) == (422, False)
 
 
+def asked(service: httpx.Client, body: bytes, **headers: str) -> dict[str, Any]:
+    given = {"content-type": "application/json", **headers}
+    found = service.post("/v1/predictions", content=body, headers=given)
+    assert (found.status_code, found.headers["content-type"]) == (422, "application/problem+json")
+    assert SECRET not in found.text
+    answer: dict[str, Any] = found.json()
+    assert "GET /v1/model" in answer["hint"]
+    return answer
+
+
+AS_JSON = json.dumps({"rows": [ROW]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "the body is empty"),
+        (b"null", "expected an object with the member `rows`"),
+        (b"{", "not JSON from line 1, column 2 on"),
+        (AS_JSON[:-1] + f', "{SECRET}": "\xfc"}}'.encode("latin-1"), "is not UTF-8 from its byte"),
+        (b"[" * 100_000, "too many lists"),
+        (AS_JSON.replace(b"0", b"9" * 5000), "too many digits"),
+        (AS_JSON[:-1] + b', "rows": []}', "comes more than once"),
+        (AS_JSON[:-1] + b', "thresholds": {"yes": 0, "yes": 1}}', "comes more than once"),
+        (AS_JSON.replace(b'{"x0', b'{"x1": 5, "x0'), "column 'x1', row 1: the column comes more than once"),
+        (
+            AS_JSON.replace(b'{"x0', f'{{"{SECRET}": 5, "{SECRET}": 6, "x0'.encode()),
+            "row 1: a column that the terms do not name comes more",
+        ),
+        (AS_JSON[:-1] + b', "\\ud800": 5}', "a member that is none of"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_told_apart(service: httpx.Client, body: bytes, why: str) -> None:
+    assert why in asked(service, body)["detail"]
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
+def test_a_body_of_another_type_is_told_so(service: httpx.Client, kind: str) -> None:
+    found = asked(service, AS_JSON, **{"content-type": kind})
+    assert "`Content-Type: application/json`" in found["detail"]
+
+
+def test_a_packed_body_is_told_so(service: httpx.Client) -> None:
+    found = asked(service, gzip.compress(AS_JSON), **{"content-encoding": "gzip"})
+    assert "has a Content-Encoding" in found["detail"]
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+def test_what_says_json_in_another_spelling_is_read(service: httpx.Client, start: bytes) -> None:
+    headers = {"content-type": "Application/JSON; charset=utf-8"}
+    assert service.post("/v1/predictions", content=start + AS_JSON, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        ({"rows": [{**ROW, "x1": SECRET}]}, "GET /v1/model"),
+        ({"rows": [{**ROW, "x1": None}]}, "GET /v1/model"),
+        ({"rows": [ROW], "thresholds": {"maybe": 0.5}}, "GET /v1/model"),
+    ],
+)
+def test_a_hint_is_for_who_asks_over_rest(service: httpx.Client, body: Any, hint: str) -> None:
+    found = service.post("/v1/predictions", json=body).json()["hint"]
+    assert hint in found
+    assert "command" not in found
+
+
+def test_a_boolean_is_the_text_true_or_false() -> None:
+    columns = [{"kind": "ordinal", "name": "smoker", "levels": ["false", "true"]}]
+    label = {"name": "y", "classes": ["no", "yes"]}
+    schema = Schema.model_validate({"columns": columns, "label_column": label}, strict=False)
+    said = [{"smoker": value} for value in (True, False, "true", None)]
+    asking_for = PredictionRequest.model_validate({"rows": said})
+    assert asking_for.table(schema).column("smoker").to_pylist() == ["true", "false", "true", None]
+
+
 def test_a_body_that_is_too_large_is_refused(service: httpx.Client) -> None:
     found = service.post("/v1/predictions", content=b" " * (MAX_BODY_BYTES + 1))
     assert (found.status_code, "fewer rows" in found.json()["title"]) == (413, True)
@@ -131,6 +220,87 @@ def test_without_the_token_nothing_is_answered(
     client = asking(predictor, {"authorization": sent.encode("latin-1")} if sent else None)
     found = client.request(method, path, json={"rows": [ROW]})
     assert (found.status_code, found.headers["www-authenticate"]) == (401, "Bearer")
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer "])
+def test_the_scheme_may_be_spelt_in_any_case(predictor: Predictor, scheme: str) -> None:
+    client = asking(predictor, {"authorization": f"{scheme} {TOKEN}"})
+    assert client.get("/v1/model").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/model", "/metrics", "/openapi.json"])
+def test_head_gets_what_get_would_get_without_the_body(service: httpx.Client, path: str) -> None:
+    found = service.head(path)
+    assert (found.status_code, found.content) == (200, b"")
+    assert found.headers["content-type"] == service.get(path).headers["content-type"]
+
+
+def test_no_caller_is_sent_to_another_address(service: httpx.Client) -> None:
+    found = service.post("/v1/predictions/", json={"rows": [ROW]}, headers={"host": "elsewhere.example"})
+    assert (found.status_code, "location" in found.headers) == (404, False)
+
+
+def test_with_too_many_requests_under_way_the_next_is_answered_503(
+    service: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "MOST_UNDER_WAY", 0)
+    found = service.post("/v1/predictions", json={"rows": [ROW]})
+    assert (found.status_code, found.headers["retry-after"]) == (503, "1")
+    assert found.headers["content-type"] == "application/problem+json"
+    assert service.get("/healthz").status_code == 200
+    assert 'path="/v1/predictions",status="503"} 1.0' in service.get("/metrics").text
+
+
+def asked_in_part(
+    application: ASGIApp, receive: Callable[[], Awaitable[Message]], ends_after_s: float | None = None
+) -> list[Message]:
+    """Return what is answered to a request whose body comes as `receive` says."""
+    headers = [(b"authorization", f"Bearer {TOKEN}".encode()), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/predictions", "headers": headers}
+    answered: list[Message] = []
+
+    async def send(message: Message) -> None:
+        answered.append(message)
+
+    async def ask() -> None:
+        task = asyncio.ensure_future(application(scope, receive, send))
+        if ends_after_s is not None:
+            await asyncio.wait([task], timeout=ends_after_s)
+            task.cancel()
+        await task
+
+    asyncio.run(ask())
+    return answered
+
+
+def test_who_hangs_up_in_the_midst_of_a_body_is_not_predicted_for(predictor: Predictor) -> None:
+    application = create_app(predictor, TOKEN)
+    coming: list[Message] = [
+        {"type": "http.request", "body": AS_JSON, "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> Message:
+        return coming.pop(0)
+
+    assert asked_in_part(application, receive) == []
+    client = httpx.Client(transport=ToApp(application), base_url="http://localhost")
+    counted = client.get("/metrics", headers={"authorization": f"Bearer {TOKEN}"}).text
+    assert 'odc_requests_total{path="/v1/predictions",status="disconnected"} 1.0' in counted
+    assert "odc_predicted_rows_total 0.0" in counted
+
+
+def test_a_request_that_the_end_of_the_service_breaks_off_is_answered(
+    predictor: Predictor, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    head, body = asked_in_part(create_app(predictor, TOKEN), receive, ends_after_s=0.0)
+    assert head["status"] == 503
+    assert "the service ends" in json.loads(body["body"])["title"].lower()
+    assert "Traceback" not in caplog.text
 
 
 def test_the_health_needs_no_token_and_says_nothing_else(predictor: Predictor) -> None:

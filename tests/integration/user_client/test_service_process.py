@@ -5,12 +5,13 @@ from __future__ import annotations
 import ipaddress
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from odc_demo.actors import free_port
 from tests.harness.in_process import HOSPITAL, Consortium
 from tests.harness.own_pki import Ca, issue, make_ca, pem
+from user_client.service import serving
 
 ROW = {"x0": 0, "x1": 0.5, "x2": "0.25"}
 
@@ -144,6 +146,46 @@ def test_what_cannot_be_served_ends_at_once_with_a_reason(
     with running(released, *given) as service:
         assert service.process.wait(60) == 3
     assert why in service.said
+    assert "Traceback" not in service.said
+    assert "predicting at" not in service.said
+
+
+def test_a_port_that_is_taken_ends_it_at_once_with_a_hint(released: Consortium) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with running(released, "--port", port) as service:
+            assert service.process.wait(60) == 3
+    assert f"port {port} of 127.0.0.1 cannot be used: Address already in use" in service.said
+    assert "name another one with --port" in service.said
+    assert "predicting at" not in service.said
+
+
+def test_localhost_is_bound_at_each_of_its_addresses_that_this_machine_has() -> None:
+    with ExitStack() as held:
+        sockets = [held.enter_context(each) for each in serving._bound("localhost", 0)]
+        assert "127.0.0.1" in [each.getsockname()[0] for each in sockets]
+
+
+def test_an_interrupt_breaks_an_upload_off_with_an_answer_and_without_noise(released: Consortium) -> None:
+    with running(released) as service:
+        assert service.process.stdout is not None
+        for line in service.process.stdout:
+            if line.startswith("predicting at "):  # from here on it listens
+                break
+        token = (service.home / "serve.token").read_text().strip()
+        port = int(service.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as upload:
+            upload.sendall(
+                f"POST /v1/predictions HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {token}\r\n"
+                "Content-Type: application/json\r\nContent-Length: 100\r\n"
+                "Expect: 100-continue\r\n\r\n".encode()
+            )
+            assert b" 100 " in upload.recv(100)  # the body is waited for
+            service.process.send_signal(signal.SIGINT)
+            found = b"".join(iter(lambda: upload.recv(2**16), b""))
+        service.process.wait(60)
+    assert found.startswith(b"HTTP/1.1 503 ")
+    assert b"application/problem+json" in found
     assert "Traceback" not in service.said
 
 
