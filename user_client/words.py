@@ -92,6 +92,8 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
         " another column has its band as a text"
         for name, told in found.banded.items()
     ]
+    warnings += found.remarks
+    rest += found.unused.notes()
     if found.rows and is_by_class(terms):
         warnings.append(
             "the total of a class that no other institution has is our own sums of it, as they are: every"
@@ -102,7 +104,7 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
     if found.rows and terms.sums is None:  # of sums nothing is projected away
         least, signal = terms.least_signal, found.signal
         is_lost = least is not None and signal is not None and signal.kept < least
-        (warnings if is_lost else rest).append(signal_in_words(signal, least))
+        (warnings if is_lost else rest).append(signal_in_words(signal, least, has_curves=bool(found.banded)))
     if found.information:
         rest.append(information_in_words(found.information))
     return warnings, rest
@@ -164,8 +166,12 @@ def _counts_in_words(profile: Sequence[ColumnProfile], *, is_short: bool) -> lis
     return lines
 
 
-def signal_in_words(signal: Signal | None, least: float | None) -> str:
+def signal_in_words(signal: Signal | None, least: float | None, *, has_curves: bool = False) -> str:
     """Return how much of a table's own score lies along its leading axes, and whether that is enough."""
+    if signal is None and has_curves:
+        return (
+            "along straight lines these rows say nothing about their label, but along curves, as said above"
+        )
     if signal is None:
         return (
             "these rows cannot tell how many dimensions their label needs: they are too few, or of one class,"

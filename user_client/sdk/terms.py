@@ -6,7 +6,7 @@ import hashlib
 import logging
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,20 @@ from user_client.sdk.privacy import (
     score_targets,
 )
 from user_client.sdk.session import Session, require_role
+from user_client.sdk.unused import Unused, unused_in
 from user_client.secret.bands import Told
 from user_client.secret.signal import Signal
-from user_client.tables import ColumnProfile, Misfit, encode_table, find_misfits, profile
+from user_client.tables import (
+    ColumnProfile,
+    EncodedTable,
+    Misfit,
+    encode_table,
+    find_misfits,
+    marked_rows,
+    profile,
+    remarks_on_distances,
+    remarks_on_empty,
+)
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +76,12 @@ class CheckedTable:
     isolated : Isolated, optional
         The column that carries the variance under these terms; None if none does.
     banded : dict of str to Told
-        The columns that tell the label in bands, which models of projected rows miss.
+        The columns that tell the label in bands, which the model of the terms misses.
+    remarks : tuple of str
+        What to ask of the columns, one sentence each: values that lie otherwise than the terms', empty fields
+        that go with the label, and columns that the terms do not use and that predict the label.
+    unused : Unused
+        The columns that the terms do not use.
     """
 
     rows: int
@@ -78,6 +94,8 @@ class CheckedTable:
     """What the terms find in each column; empty if the table does not fit."""
     isolated: Isolated | None = None
     banded: Mapping[str, Told] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    unused: Unused = field(default_factory=Unused)
 
 
 def check_table(
@@ -101,29 +119,47 @@ def check_table(
     except TableError:
         found, rows = find_misfits(data, schema)
         return CheckedTable(rows, schema.width, found, None, None, [])
-    found_in = profile(data, schema)
+    return _checked(terms, schema, data, table)
+
+
+def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable) -> CheckedTable:
+    """Return what terms find in a table that fits its schema."""
+    groups = marked_rows(table.labels, terms.task)
+    found_in = profile(data, schema, groups)
     if terms.sums is not None and (too_few := sums_limits.misfits(terms, terms.sums, table.labels)):
         return CheckedTable(len(table.rows), schema.width, too_few, None, None, [])
-    if not len(table.rows) or terms.sums is not None:  # of sums nothing is projected
-        return CheckedTable(len(table.rows), schema.width, [], None, None, found_in)
-    _, all_axes, score = axes_and_score(table.rows, table.labels, terms.task)
-    axes = all_axes[:, : terms.latent_dim]
+    if not len(table.rows):
+        return CheckedTable(0, schema.width, [], None, None, found_in)
     numbers = measured(table.rows)
-    some = table.rows.take(numbers)
-    bits = bits_of(schema, some, some @ axes, number_type=terms.rep_dtype, dither=terms.dither)
-    signal = score.along(axes) if score else None
     targets = score_targets(table.labels, terms.task)
-    return CheckedTable(
+    told = targets.take(numbers) if targets else None
+    unused = unused_in(data, terms.table_schema, told, numbers)
+    checked = CheckedTable(
         len(table.rows),
         schema.width,
         [],
-        signal,
-        bits,
+        None,
+        None,
         found_in,
-        isolated_by(schema, some),
-        banded_by(schema, some, targets.take(numbers), bends_of(terms.model, terms.dither))
-        if targets
-        else {},
+        remarks=(
+            *remarks_on_distances(found_in, schema),
+            *remarks_on_empty(found_in, schema, [int(one.sum()) for one in groups], len(table.rows)),
+            *unused.warnings(),
+        ),
+        unused=unused,
+    )
+    if terms.sums is not None:  # of sums nothing is projected
+        return checked
+    _, all_axes, score = axes_and_score(table.rows, table.labels, terms.task)
+    axes = all_axes[:, : terms.latent_dim]
+    some = table.rows.take(numbers)
+    bends = bends_of(terms.model, terms.dither)
+    return replace(
+        checked,
+        signal=score.along(axes) if score else None,
+        information=bits_of(schema, some, some @ axes, number_type=terms.rep_dtype, dither=terms.dither),
+        isolated=isolated_by(schema, some),
+        banded=banded_by(schema, some, told, bends) if told is not None else {},
     )
 
 

@@ -1,7 +1,9 @@
 """From CSV and Parquet files to matrices, by the schema in the signed terms."""
 
+from user_client.tables.compared import remarks_on_distances, remarks_on_empty
 from user_client.tables.dialect import PLAIN, Dialect, parse_dialect
 from user_client.tables.draft import draft_schema
+from user_client.tables.emptiness import marked_rows
 from user_client.tables.encode import (
     GROUPS,
     decode_numbers,
@@ -37,10 +39,13 @@ __all__ = [
     "find_misfits",
     "gathered",
     "is_parquet",
+    "marked_rows",
     "parse_dialect",
     "profile",
     "read_parts",
     "read_table",
+    "remarks_on_distances",
+    "remarks_on_empty",
     "strange_columns",
     "strangeness",
     "strata",

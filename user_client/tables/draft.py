@@ -201,7 +201,10 @@ def _check_missing_in(
 def _why_left_out(name: str, values: pa.ChunkedArray, missing: Sequence[str]) -> str:
     known = distinct(values, missing)
     if len(known) != 1 or not is_empty(as_text(values), missing).any():
-        return f"{name}: has the same value everywhere, so it is left out"
+        return (
+            f"{name}: has the same value everywhere, so it is left out; if it differs at other institutions,"
+            " draft from the table of one where it does, or from a dictionary"
+        )
     said = f"{name}: has the same value wherever it is not empty, so it is left out"
     if is_temporal(values) or dates_in(known) or known == ["0"]:
         return said

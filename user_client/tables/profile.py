@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from protocol.table_schema import (
     CENTRED_COLUMNS,
@@ -77,6 +78,10 @@ class ColumnProfile:
     """Fields that are not empty."""
     level_rows: dict[str, int] = field(default_factory=dict)
     """Rows of each level that is a feature of its own; as the codes, in no JSON."""
+    among: NDArray[np.int64] | None = None
+    """How many numbers are below, and how many up to, each quantile of the terms; None of other columns."""
+    empty_in: list[int] = field(default_factory=list)
+    """Empty fields among the rows of each group of the label."""
     _ends: Ends | None = field(default=None, repr=False)
     _seen: pa.StringArray = field(default_factory=lambda: pa.array([], pa.string()), repr=False)
     """These values; none once there are `MOST_DISTINCT`. Strings of Python would take ten times as much."""
@@ -85,8 +90,8 @@ class ColumnProfile:
         names = ("name", "empty", "imputed", "clipped", "other", "coded", "distinct")
         return {name: getattr(self, name) for name in names}
 
-    def add(self, part: pa.Table, column: Column, schema: Schema) -> None:
-        """Count the fields of some more rows."""
+    def add(self, part: pa.Table, column: Column, schema: Schema, groups: Sequence[Mask] = ()) -> None:
+        """Count the fields of some more rows, of which the groups of the label are masks."""
         values, missing = column_of(part, column.name), schema.missing_in(column)
         if self.distinct < MOST_DISTINCT:
             seen = pc.unique(pa.chunked_array([self._seen, *as_text(values).chunks]))
@@ -94,10 +99,15 @@ class ColumnProfile:
             self.distinct = min(len(seen), MOST_DISTINCT)
             self._seen = seen if len(seen) < MOST_DISTINCT else pa.array([], pa.string())
         if isinstance(column, ColumnOfLevels):
-            self._count_levels(values, column, missing)
+            empty = self._count_levels(values, column, missing)
         else:
             numbers, empty = self._count_numbers(part, column, missing)
             self._add_codes(numbers, empty, values, column, schema)
+            if isinstance(column, RanksColumn):
+                among = counts_among(numbers[~empty], column.quantiles)
+                self.among = among if self.among is None else self.among + among
+        before = self.empty_in or [0] * len(groups)
+        self.empty_in = [count + int((empty & one).sum()) for count, one in zip(before, groups, strict=True)]
         self.imputed = self.empty if column.takes_empty else 0
 
     def count(self, part: pa.Table, column: Column, schema: Schema) -> None:
@@ -108,7 +118,7 @@ class ColumnProfile:
         else:
             self._count_numbers(part, column, missing)
 
-    def _count_levels(self, values: pa.ChunkedArray, column: ColumnOfLevels, missing: Sequence[str]) -> None:
+    def _count_levels(self, values: pa.ChunkedArray, column: ColumnOfLevels, missing: Sequence[str]) -> Mask:
         other = column.other if isinstance(column, LevelsColumn) else None
         chosen, empty = read_levels(values, column.name, column.levels, missing, other)
         self._fill(empty)
@@ -121,6 +131,7 @@ class ColumnProfile:
         if other is not None:
             named = np.asarray(pc.fill_null(pc.equal(as_text(values), other), False))
             self.other += int(((chosen == column.levels.index(other)) & ~empty & ~named).sum())
+        return empty
 
     def _count_numbers(self, part: pa.Table, column: Any, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
         numbers, empty = numbers_of(part, column, missing)
@@ -210,13 +221,27 @@ def strange_columns(table: pa.Table, schema: Schema) -> list[str]:
     return [words for words in found if words is not None]
 
 
-def profile(data: Any, schema: Schema) -> list[ColumnProfile]:
+def profile(data: Any, schema: Schema, groups: Sequence[Mask] = ()) -> list[ColumnProfile]:
     """Return the counts of each column of a table that fits the schema.
 
     The table is read for that alone: beside its encoding, the texts would take memory that grows with it.
+
+    Parameters
+    ----------
+    groups : sequence of (n,) ndarray of bool
+        The rows of each group of the label, among which empty fields are counted too.
     """
     found = [ColumnProfile(column.name) for column in schema.columns]
+    start = 0
     for part in parts_of(data):
+        of_part = [one[start : start + part.num_rows] for one in groups]
         for one, column in zip(found, schema.columns, strict=True):
-            one.add(part, column, schema)
+            one.add(part, column, schema, of_part)
+        start += part.num_rows
     return found
+
+
+def counts_among(numbers: Matrix64, quantiles: Sequence[float]) -> NDArray[np.int64]:
+    """Return how many numbers are below, and how many up to, each quantile: (2, q)."""
+    ascending = np.sort(numbers)
+    return np.stack([np.searchsorted(ascending, quantiles, side) for side in ("left", "right")])
