@@ -33,6 +33,9 @@ from protocol.table_schema import (
 )
 from user_client.tables.fields import SPELLINGS, number_of, plain
 
+ZEROS: Final = 6
+"""A level that is a whole number is known with up to so many zeros behind a point: a list of texts ends, while
+`encode` takes any number of them."""
 UNKNOWN: Final = -1
 """The number of a text that is no level."""
 EMPTY: Final = -2
@@ -202,10 +205,10 @@ def _level_number(graph: Graph, column: ColumnOfLevels, missing: Sequence[str]) 
 
 
 def _as_others_write(text: str) -> tuple[str, ...]:
-    """Return the spellings of a whole number or a boolean by other programs: 1 as 1.0, true as True."""
+    """Return the spellings of a whole number or a boolean by other programs: 1 as 1.00, true as True."""
     known = plain(text)
     if re.fullmatch("-?[0-9]+", known):
-        return known, f"{known}.0"
+        return known, *(f"{known}.{'0' * zeros}" for zeros in range(1, ZEROS + 1))
     spellings = [spelling for spelling, boolean in SPELLINGS.items() if boolean == known]
     return (known, *spellings) if spellings else ()
 

@@ -139,7 +139,8 @@ def test_a_whole_number_as_other_programs_write_it_is_neither_another_level_nor_
     """Where a column has a level for all others, 1.0 and -9.0 do not silently become it."""
     column = {**LEVELS, "levels": ["1", "2", "other"], "shares": [0.5, 0.25, 0.25], "other": "other"}
     schema = schema_of(column, ["", "-9"])
-    written, meant = ["1.0", "2", "-9.0", "3.0"], ["1", "2", "-9", "something else"]
+    written = ["1.0", "2", "-9.0", "3.0", "2.00", "2.000000", "-9.00"]
+    meant = ["1", "2", "-9", "something else", "2", "2", "-9"]
     expected = encode_rows(pa.table({schema.columns[0].name: meant}), schema)
     np.testing.assert_array_equal(encode_rows(pa.table({schema.columns[0].name: written}), schema), expected)
     np.testing.assert_allclose(features(schema, written), expected, rtol=0, atol=1e-12)
