@@ -25,7 +25,7 @@ const USAGE = `usage: odc-node COMMAND
 const OPTIONS = {
   wait: { type: 'string', default: '0' }, yes: { type: 'boolean', default: false }, basis: { type: 'string' }, out: { type: 'string' },
   collaboration: { type: 'string' }, 'accept-row-revealing-model': { type: 'boolean', default: false },
-  'accept-weak-signal': { type: 'boolean', default: false },
+  'accept-weak-signal': { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h', default: false },
 };
 
 const home = () => new Home(process.env.ODC_NODE_HOME ?? 'odc-node');
@@ -127,8 +127,26 @@ async function inRound(options, action) {
   }
 }
 
+/** The arguments, or why they are none, in the first sentence of what Node says of them. */
+function given() {
+  try {
+    return parseArgs({ options: OPTIONS, allowPositionals: true });
+  } catch (error) {
+    return { wrong: error.message.split('. ')[0] };
+  }
+}
+
 async function main() {
-  const { values, positionals: [command, ...others] } = parseArgs({ options: OPTIONS, allowPositionals: true });
+  const { wrong, values, positionals: [command, ...others] = [] } = given();
+  if (wrong !== undefined) {
+    process.stderr.write(`odc-node: error: ${visible(wrong)}\n${USAGE}\n`);
+    process.exitCode = 2;
+    return;
+  }
+  if (values.help) {
+    process.stdout.write(`${USAGE}\n`);
+    return;
+  }
   if (!Object.hasOwn(COMMANDS, command ?? '')) {
     process.stderr.write(`${USAGE}\n`);
     process.exitCode = 2;
