@@ -39,6 +39,7 @@ NEARLY_ALL: Final = 0.9
 """Of a column of which a larger share is empty, an institution as good as lacks it."""
 FEWEST_FIELDS: Final = 20
 """Of fewer, chance alone may put so many outside."""
+ROUNDED: Final = 0.06
 _SHOWN: Final = 3
 """So many levels of the terms are named."""
 
@@ -242,6 +243,16 @@ def profile(data: Any, schema: Schema, groups: Sequence[Mask] = ()) -> list[Colu
 
 
 def counts_among(numbers: Matrix64, quantiles: Sequence[float]) -> NDArray[np.int64]:
-    """Return how many numbers are below, and how many up to, each quantile: (2, q)."""
-    ascending = np.sort(numbers)
-    return np.stack([np.searchsorted(ascending, quantiles, side) for side in ("left", "right")])
+    """Return how many numbers are below, and how many up to, each quantile: (2, q).
+
+    A draft has rounded the quantiles, by at most `ROUNDED` of the distance to the nearest different one:
+    a number so near to a quantile counts as the same.
+    """
+    ascending, known = np.sort(numbers), np.asarray(quantiles, np.float64)
+    different = np.unique(known)
+    gaps = np.concatenate([[np.inf], np.diff(different), [np.inf]])
+    nearest = np.minimum(gaps[:-1], gaps[1:])[np.searchsorted(different, known)]
+    near = ROUNDED * np.where(np.isfinite(nearest), nearest, 0.0)
+    return np.stack(
+        [np.searchsorted(ascending, known - near, "left"), np.searchsorted(ascending, known + near, "right")]
+    )

@@ -57,6 +57,15 @@ def test_a_column_mostly_beyond_the_range_is_named_once_by_the_other_sentence() 
     assert said_of({**table, "hb": table["hb"] * 10}) == []
 
 
+def test_the_rounding_of_the_terms_moves_no_value_of_a_column_of_few() -> None:
+    sexes = np.where(np.arange(600) % 2, 0.0506801187, -0.0446416365)
+    table = {"sex": sexes, "y": table_of(0)["y"]}
+    schema = Schema.model_validate(draft_schema(pa.table(table), "y").content, strict=False)
+    assert remarks_on_distances(profile(pa.table(table), schema), schema) == []
+    other = {**table, "sex": np.where(np.arange(600) % 10, sexes.min(), sexes.max())}
+    assert len(remarks_on_distances(profile(pa.table(other), schema), schema)) == 1
+
+
 def test_many_columns_are_one_question() -> None:
     table = table_of(0)
     (said,) = said_of({**table, **{name: np.median(table[name]) + 0 * table[name] for name in COLUMNS}})
