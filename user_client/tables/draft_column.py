@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import quote
@@ -46,6 +47,7 @@ from user_client.tables.figures import (
     rounded_apart,
     share_beyond,
 )
+from user_client.tables.writings import advice_on
 
 Encoding = Literal["ranks", "ranges", "plain"]
 QUANTILES: Final = 21
@@ -55,6 +57,8 @@ MANY_EMPTY: Final = 0.05
 """Share of empty fields from which on a column gets a feature that says whether the field is empty."""
 MANY_RARE: Final = 3
 """Rare texts from which on a person should look at a column of categories."""
+
+_TIME: Final = re.compile(r"[ T]\d{1,2}:\d{2}")
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,11 @@ class ColumnDrafting:
                 f" draft again with --date {quote(f'{name}={other}')}"
                 for other in dates[1:]
             ]
+            if since is None and _have_times(levels):
+                remarks.append(
+                    f"{name}: its times become one number of days, in which the hour and the day of the week"
+                    " are lost; if they matter, write them as texts into columns of their own in every table"
+                )
             return _Numbers(days, reading, tuple(remarks))
         if not takes_numbers:
             return None
@@ -233,6 +242,8 @@ class ColumnDrafting:
             if not are_codes and not self._takes_texts(name):
                 refuse_nearly_numbers(name, values, levels, self.missing)
             drafted = self._categories(name, values, levels)
+            if not self._takes_texts(name) and (advice := advice_on(levels)):
+                drafted = replace(drafted, remarks=(*drafted.remarks, f"{name}: its texts {advice}"))
             if are_codes:
                 remark = (
                     f"{name}: its numbers have leading zeros, so they count as names of categories; if they"
@@ -331,7 +342,7 @@ class ColumnDrafting:
             block, remark = block_with_other(name, levels, counts)
             return DraftedColumn({**block, **empty}, remarks=(remark,))
         if len(levels) > MAX_DRAFT_LEVELS:
-            raise too_many(name, len(levels))
+            raise too_many(name, levels)
         if self.encoding == "plain":
             impute = levels[int(counts.argmax())]
             content = {"kind": "categorical", "name": name, "levels": levels, "impute": impute}
@@ -356,6 +367,11 @@ class ColumnDrafting:
         counts = np.bincount(places[~is_not_known], minlength=len(levels))
         block = ordinal_block(name, levels, counts / max(counts.sum(), 1))
         return {**block, **self._empty(is_not_known)}
+
+
+def _have_times(dates: Sequence[str]) -> bool:
+    """Return whether some dates have a time of the day, and not the same."""
+    return len({found[0] for text in dates if (found := _TIME.search(text))}) > 1
 
 
 def _remark_on_logarithms(column: Mapping[str, Any], known: Matrix64) -> Iterator[str]:

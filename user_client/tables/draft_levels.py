@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from protocol.errors import InputError
 from user_client.tables.fields import Matrix64
 from user_client.tables.figures import MAX_DRAFT_LEVELS
+from user_client.tables.writings import advice_on, are_codes
 
 FEWEST_ROWS: Final = 5
 """A text in fewer rows is rare: in the terms, it would tell every member that there is such a person."""
@@ -49,7 +50,7 @@ def block_with_other(name: str, levels: list[str], counts: NDArray[np.int64]) ->
     kept = sorted(often[: MAX_DRAFT_LEVELS - 1])
     listed, total = int(counts[kept].sum()), int(counts.sum())
     if not kept or listed < total / 2:
-        raise too_many(name, len(levels))
+        raise too_many(name, levels)
     rest = 1 - listed / total
     block = levels_block(name, [*(levels[i] for i in kept), other], [*counts[kept] / total, rest])
     remark = (
@@ -59,9 +60,13 @@ def block_with_other(name: str, levels: list[str], counts: NDArray[np.int64]) ->
     return {**block, "other": other}, remark
 
 
-def too_many(name: str, texts: int) -> InputError:
-    """Return the error of a column with more texts than levels."""
-    return InputError(
-        f"column '{name}' has {texts} distinct texts, and too few of them stand in many rows; leave it out"
-        f" with --exclude {quote(name)}"
-    )
+def too_many(name: str, texts: Sequence[str]) -> InputError:
+    """Return the error of a column with more texts than levels, which says what else to write, if it can."""
+    left_out = f"leave it out with --exclude {quote(name)}"
+    said = f"column '{name}' has {len(texts)} distinct texts, "
+    if advice := advice_on(texts):
+        return InputError(f"{said}which {advice}, or {left_out}")
+    said += "and too few of them stand in many rows; "
+    if are_codes(texts):
+        said += "shorten these codes to their first characters in every table, or "
+    return InputError(f"{said}{left_out}")

@@ -150,7 +150,11 @@ def _remarks_on_numbers(
     first, middle, third = np.quantile(known, [0.25, 0.5, 0.75])
     tail = max(np.quantile(known, 0.995) - middle, middle - np.quantile(known, 0.005))
     if not has_scale and third > first and tail > HEAVY * (third - first):
-        yield f"{name}: has a heavy tail, which ranks keep in proportion and ranges cut off"
+        yield (
+            f"{name}: has a heavy tail, which ranges cut off, and of which ranks keep the order alone; if the"
+            f" label grows by equal steps with every doubling, draft again with --logarithm {quote(name)}; if"
+            " it grows with the amount itself, as costs do, predict the label's logarithm"
+        )
 
 
 def _written(values: pa.ChunkedArray, code: float) -> str:
