@@ -15,7 +15,10 @@ _SCHEMES: Final = {
     TOKEN: {"type": "http", "scheme": "bearer", "description": "What stands in the service's token file."},
 }
 _REFUSALS: Final[Mapping[int, str]] = {
-    400: "`thresholds` or `interval` do not belong to what is predicted.",
+    400: (
+        "`thresholds` or `interval` do not belong to what is predicted, or too few errors are known for the"
+        " interval."
+    ),
     401: "The token is missing, or is another.",
     413: "The body is too large: send fewer rows.",
     422: "The body is malformed, or a field does not fit the terms; column and row are named, never a value.",

@@ -34,8 +34,8 @@ from protocol.table_schema import (
 from user_client.tables.fields import SPELLINGS, number_of, plain
 
 ZEROS: Final = 6
-"""A level that is a whole number is known with up to so many zeros behind a point: a list of texts ends, while
-`encode` takes any number of them."""
+"""A level that is a whole number is known with up to so many zeros behind a point; `encode` takes any number
+of them, which no list of texts has."""
 UNKNOWN: Final = -1
 """The number of a text that is no level."""
 EMPTY: Final = -2
