@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import date, time
 from typing import Any
 
 from protocol.terms import Terms
@@ -23,7 +24,16 @@ def terms_of(draft: Mapping[str, Any], ids: Mapping[str, str]) -> Terms:
     A list takes the place of a tuple, and nothing else is taken for another: a text is no number, and neither
     is true. Raises `pydantic.ValidationError`.
     """
-    return Terms.model_validate_json(json.dumps({**draft, **ids}, default=str))  # TOML has dates as well
+    return Terms.model_validate(_as_on_the_wire({**draft, **ids}))
+
+
+def _as_on_the_wire(value: Any) -> Any:
+    """Return a value with tuples in the place of lists, and with the dates and times of TOML as texts."""
+    if isinstance(value, Mapping):
+        return {key: _as_on_the_wire(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return tuple(map(_as_on_the_wire, value))
+    return value.isoformat() if isinstance(value, date | time) else value
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

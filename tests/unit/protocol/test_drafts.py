@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from protocol.alignment_terms import AutoAlignmentTerms
 from protocol.drafts import fields_of_json, terms_of
+from protocol.model_terms import DEFAULT_CANDIDATES, candidates_of
 from tests.vectors.examples import TERMS_2
 
 
@@ -54,3 +56,11 @@ def test_a_key_that_is_there_twice_is_refused_wherever_it_stands() -> None:
 def test_what_is_no_object_is_no_draft(text: str) -> None:
     with pytest.raises(ValueError, match="not an object"):
         fields_of_json(text)
+
+
+def test_auto_without_candidates_has_those_of_its_task() -> None:
+    draft = {**TERMS_2, "model": {"kind": "auto"}, "alignment": {"method": "auto"}}
+    found = terms_of(draft, {})
+    assert candidates_of(found.model) == DEFAULT_CANDIDATES["classes"]
+    assert isinstance(found.alignment, AutoAlignmentTerms)
+    assert len(found.alignment.candidates) > 1
