@@ -5,7 +5,6 @@ Each command opens the analyst, calls one use case, and shows what it returns.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from analyst_server.cli_options import (
     open_as_operator,
     settings_of,
     show_value,
+    whole_id,
     write_out,
     write_page,
 )
@@ -90,13 +90,7 @@ def _open(data_dir: Path | None) -> Analyst:
 def _open_at(data_dir: Path | None, given: str) -> tuple[Analyst, str]:
     """Return the analyst, and the whole id of the collaboration whose first digits are given."""
     analyst = _open(data_dir)
-    if re.fullmatch("[0-9a-f]{4,31}", given) is None:
-        return analyst, given
-    found = [row for row in views.listing(analyst, None) if row["collaboration_id"].startswith(given)]
-    if len(found) > 1:
-        names = ", ".join(f"{row['title']} ({row['collaboration_id']})" for row in found)
-        raise InputError(f"several collaborations have an id that begins so: {names}")
-    return analyst, found[0]["collaboration_id"] if found else given
+    return analyst, whole_id(analyst, given)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -12,6 +13,7 @@ import typer
 from pydantic import ValidationError
 
 from analyst_server.installation import open_analyst, require_noted_stores
+from analyst_server.services import views
 from analyst_server.services.acts import Actor, act_as
 from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings, variable
@@ -52,6 +54,17 @@ def settings_of(
         refused = InputError(f"settings: {wrong}")
         refused.hint = "correct the variable, or the option of the same name: docs/operations.md, settings"
         raise refused from None
+
+
+def whole_id(analyst: Analyst, given: str) -> str:
+    """Return the id of the collaboration whose first digits are given, or what was given if there is none."""
+    if re.fullmatch("[0-9a-f]{4,31}", given) is None:
+        return given
+    found = [row for row in views.listing(analyst, None) if row["collaboration_id"].startswith(given)]
+    if len(found) > 1:
+        names = ", ".join(f"{row['title']} ({row['collaboration_id']})" for row in found)
+        raise InputError(f"several collaborations have an id that begins so: {names}")
+    return found[0]["collaboration_id"] if found else given
 
 
 def log_lines() -> Lines:

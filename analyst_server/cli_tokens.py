@@ -7,7 +7,7 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value
+from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value, whole_id
 from analyst_server.services import api_tokens
 from protocol.errors import InputError
 from protocol.tokens import Scope, TokenRequest, id_of, new_token, token_digest
@@ -34,10 +34,11 @@ def create_token(
     if scope not in get_args(Scope):
         raise InputError(f"--scope must be read or manage, got {scope}")
     analyst, generated = open_as_operator(settings_of(data_dir)), new_token()
+    meant = None if collaboration_id is None else whole_id(analyst, collaboration_id)
     asked = {
         "digest": token_digest(generated),
         "label": label,
-        "collaboration_id": collaboration_id,
+        "collaboration_id": meant,
         "expires_at": analyst.clock() + token_lifetime_s(days),
     }
     request = TokenRequest.from_json(json.dumps(asked).encode())

@@ -3,4 +3,4 @@
 No I/O, no framework, no clock of its own. docs/protocol.md is the specification of this package.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -331,7 +331,7 @@ class RoundError(OdcError):
 
     code = "round-error"
     title = "Not now"
-    hint = "`odc status` says what the collaboration is waiting for"
+    hint = "`odc status`, or at the analyst `odc-analyst collaboration show ID`, says what it is waiting for"
 
 
 class OutOfOrderError(RoundError):
@@ -407,7 +407,7 @@ class NotFoundError(RoundError):
 
     code = "not-found"
     title = "Not found"
-    hint = "check the id: `odc status` lists the collaborations you are a member of"
+    hint = "check the id or name: `odc status`, or at the analyst `odc-analyst collaboration list`"
 
 
 class RoundFailedError(RoundError):

@@ -8,6 +8,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+from protocol import __version__
 from tests.harness.tree import REPOSITORY
 from tests.harness.wheel import run
 
@@ -58,7 +59,7 @@ def test_the_metadata_name_the_distribution_its_extras_and_its_version(wheel: Pa
         dist_info = DIST_INFO.format(version=PROJECT["project"]["version"])
         metadata = email.message_from_bytes(archive.read(f"{dist_info}/METADATA"))
     assert metadata["Name"] == "orthonormal-data-collaboration"
-    assert metadata["Version"] == "0.1.0"
+    assert metadata["Version"] == PROJECT["project"]["version"] == __version__
     assert {"client", "server", "demo"} <= set(metadata.get_all("Provides-Extra", []))
 
 
@@ -75,7 +76,7 @@ for package in ({", ".join(PACKAGES)}):
 
 def test_the_commands_answer(programs: Path, tmp_path: Path) -> None:
     assert "consortium" in run(programs / "odc", "--help", cwd=tmp_path)
-    assert run(programs / "odc-analyst", "version", cwd=tmp_path).startswith("odc-analyst 0.1.0")
+    assert run(programs / "odc-analyst", "version", cwd=tmp_path).startswith(f"odc-analyst {__version__}")
 
 
 def test_the_fake_analyst_tries_the_installed_client(programs: Path, tmp_path: Path) -> None:

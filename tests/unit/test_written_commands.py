@@ -176,7 +176,7 @@ def test_there_are_many() -> None:
         "odc-analyst serve --port many",
         "odc-demo --table rows.csv",
         "make everything",
-        "pip install 'orthonormal_data_collaboration-0.1.0-py3-none-any.whl[clients]'",
+        "pip install 'orthonormal_data_collaboration-0.2.0.dev0-py3-none-any.whl[clients]'",
         "pip install 'orthonormal_data_collaboration-0.0.9-py3-none-any.whl[client]'",
         "curl https://analyst.example:8443/v1/nothing",
         "python -m benchmarks.nothing",

@@ -238,8 +238,9 @@ def create_token(
 ) -> None:
     """Create a token that can read status, report and ledger. It is shown once and stored nowhere."""
     with open_session(context) as session:
+        meant = None if collaboration is None else session.round(collaboration).id
         made = sdk.create_token(
-            session, lifetime_s=token_lifetime_s(days), label=label, collaboration_id=collaboration
+            session, lifetime_s=token_lifetime_s(days), label=label, collaboration_id=meant
         )
     value: dict[str, Any] = {"token": made.token, **made.row.model_dump()}
     show(as_json, value, lambda: f"{made.token}\n{token_lines([made.row])}\nit is not shown again")

@@ -157,8 +157,8 @@ def doctor(
     wrong = [one for one in found if one.fix]
     show(as_json, {"findings": [one.to_json() for one in found]}, lambda: "\n".join(map(_finding, found)))
     if wrong:
-        error = InputError(f"{len(wrong)} of {len(found)} looks have found a trouble")
-        error.hint = "do what stands behind each `fix`, then run `odc doctor` again"
+        error = InputError(f"{len(wrong)} of {len(found)} checks found a problem")
+        error.hint = "do what follows each `fix`, then run `odc doctor` again"
         raise error
 
 
@@ -170,13 +170,14 @@ def conformance(
 ) -> None:
     """Try whether an analyst keeps to the protocol: right and wrong messages, and what it answers."""
     with open_session(context, attempts=1) as session:
-        found = try_analyst(session, url, collaboration)
+        meant = None if collaboration is None else session.round(collaboration).id
+        found = try_analyst(session, url, meant)
     failed = [one for one in found if one.outcome == "failed"]
     show(as_json, {"checks": [one.to_json() for one in found]}, lambda: "\n".join(map(_check, found)))
     if failed:
         error = ProtocolError(f"{len(failed)} of {len(found)} checks have failed")
         error.hint = (
-            "show what stands behind `failed` to whoever wrote the analyst; docs/protocol.md has the sections"
+            "show what follows `failed` to whoever wrote the analyst; docs/protocol.md has the sections"
         )
         raise error
 

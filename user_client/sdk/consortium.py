@@ -362,7 +362,9 @@ def require_leading(session: Session) -> Membership:
     """Return our membership; raises `NotJoinedError` unless we are the lead institution."""
     membership = session.membership
     if membership.role != "lead":
-        raise NotJoinedError(f"{membership.party} is not the lead institution of {membership.consortium}")
+        error = NotJoinedError(f"{membership.party} is not the lead institution of {membership.consortium}")
+        error.hint = "this command is for the lead institution alone"
+        raise error
     return membership
 
 

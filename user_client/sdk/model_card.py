@@ -25,11 +25,11 @@ from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.terms import accepted_terms, own_schema
 
 _OF_ROWS: Final = (
-    "This file contains the secret map F_i G_i of one institution. It must stay inside that institution:"
+    "contains the secret map F_i G_i of one institution. It must stay inside that institution:"
     " whoever has it, and what the analyst has, can rebuild values of the rows that were sent."
 )
 _OF_SUMS: Final = (
-    "This file contains the secret coordinates of the sums. It must stay inside that institution: with"
+    "contains the secret coordinates of the sums. It must stay inside that institution: with"
     " what the analyst has, the total, whoever has it can read the cohort's means and correlations."
 )
 _INPUTS: Final = {
@@ -76,9 +76,9 @@ def exported(
     return Exported(onnx_file, card(directory, evaluation, report, now), largest)
 
 
-def warning_of(terms: Terms) -> str:
-    """Return what whoever has the file has to know."""
-    return _OF_ROWS if terms.sums is None else _OF_SUMS
+def warning_of(terms: Terms, of: str = "This file") -> str:
+    """Return what whoever has the file has to know, as a sentence about ``of``."""
+    return f"{of} {_OF_ROWS if terms.sums is None else _OF_SUMS}"
 
 
 def inputs_of(schema: Schema) -> dict[str, str]:
@@ -147,10 +147,10 @@ def card(
         f"# {found.title}",
         *(["", found.purpose] if found.purpose else []),
         "",
-        f"**{warning_of(accepted_terms(directory))}**",
+        f"**{warning_of(accepted_terms(directory), of='The file beside this card')}**",
         "",
         f"- {found.predicts}",
-        f"- {found.model}; this file is that of {found.party}",
+        f"- {found.model}; the file is that of {found.party}",
         f"- {found.alignment}",
         f"- {found.signed}",
         f"- Exported {second(now)} by odc {__version__}",

@@ -21,13 +21,14 @@ def ask(odc: Odc, token: str) -> httpx.Response:
 
 def test_a_token_is_shown_once_and_opens_our_view(odc: Odc) -> None:
     odc.consortium.until_joined().publish()
-    made = odc("token", "create", "--label", "monitor", "--days", "7", "--json")
+    collaboration = odc.consortium.id
+    made = odc("token", "create", "--label", "monitor", "--days", "7", "-c", collaboration[:6], "--json")
+    assert made.json["collaboration_id"] == collaboration
     token = made.json["token"]
     (row,) = ask(odc, token).json()["collaborations"]
     assert row["you"] == {"party": HOSPITAL, "role": "institution"}
     listed = odc("token", "list")
     assert "monitor" in listed.out
-    assert "all collaborations" in listed.out
     assert token not in listed.out
     home = odc.consortium.hospital.home.path
     assert not any(token.encode() in path.read_bytes() for path in home.rglob("*") if path.is_file())

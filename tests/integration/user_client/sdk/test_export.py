@@ -224,6 +224,8 @@ def test_the_file_and_its_card_say_what_they_are(consortium: Consortium) -> None
     assert "| grade | string" in exported.card
     assert "not measured here yet" in exported.card
     assert "shared representation" in exported.card
+    assert "**The file beside this card contains the secret map F_i G_i" in exported.card
+    assert "This file contains" not in exported.card
     assert repr(exported) == f"<Exported of {len(exported.onnx_file)} bytes>"
 
 
