@@ -213,6 +213,7 @@ def draft(
     ],
     party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
     title: Annotated[str, typer.Option(help="title of the collaboration")] = "Untitled collaboration",
+    purpose: Annotated[str, typer.Option(help="what the model is for; everybody signs it")] = "",
     latent_dim: LatentDim = None,
     rep_dtype: RepDtype = "i1",
     dither: Dither = DITHER,
@@ -266,6 +267,7 @@ def draft(
         label=label[0] if len(label) == 1 else label,
         parties=party,
         title=title,
+        purpose=purpose,
         latent_dim=latent_dim,
         rep_dtype=rep_dtype,
         dither=dither,
@@ -420,6 +422,8 @@ def _drafted_text(out: Path, drafted: DraftedTerms) -> str:
     if drafted.information:
         lines.append(information_in_words(drafted.information))
     lines += [f"look at {remark}" for remark in drafted.remarks]
+    if not drafted.content["purpose"]:
+        lines.append("look at purpose: it is empty; write what the model is for, which everybody signs")
     lines += [
         "check the file line by line: every member will see the classes, levels, quantiles and shares in it",
         f"then: odc terms check TABLE --terms {out}",

@@ -39,6 +39,7 @@ class AgreementOptions(TypedDict, total=False):
 
     parties: Required[Sequence[str]]
     title: Required[str]
+    purpose: str
     task: Task
     rep_dtype: str
     dither: float
@@ -62,6 +63,8 @@ class Agreement:
     parties : sequence of str
         The institutions, the lead first.
     title : str
+    purpose : str
+        What the model is for, in words; every institution signs them.
     task : {"classes", "number", "survival", "multilabel"}
         What the label is.
     rep_dtype : {"i1", "f2", "f4"}
@@ -93,6 +96,7 @@ class Agreement:
 
     parties: Sequence[str]
     title: str
+    purpose: str = ""
     task: Task = "classes"
     rep_dtype: str = "i1"
     dither: float = DITHER
@@ -167,7 +171,7 @@ class Agreement:
         return {
             "terms_schema": 2,
             "title": self.title,
-            "purpose": "",
+            "purpose": self.purpose,
             "parties": list(self.parties),
             "lead": self.parties[0],
             **late,
