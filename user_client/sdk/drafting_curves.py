@@ -139,9 +139,9 @@ def _together(
     return (
         f"{ON_MODEL}{model.kind}: bands of all columns of numbers together predict the label (R squared"
         f" {found.in_bands:.2f}) better than it does ({max(found.by_model, 0.0):.2f}), on rows that were left"
-        f" out: there are curves that it does not draw{f', of {bent} most of all' if bent else ''}. Draft"
-        f" again with --model {_CURVED.get(label.task, 'mlp')}, or write bands of these columns into columns"
-        " of their own in every table"
+        f" out: there are curves that it does not draw{f', of {bent} most of all' if bent else ''}. Write"
+        " bands of these columns into columns of their own in every table, or, for curves of one bend, draft"
+        f" again with --model {_CURVED.get(label.task, 'mlp')}"
     )
 
 
