@@ -361,7 +361,7 @@ class TermsMismatchError(RoundError):
 
     code = "terms-mismatch"
     title = "Made for other terms"
-    hint = "fetch the terms again with `odc terms show`, accept them and prepare again"
+    hint = "`odc terms show`, then accept and prepare again; if that is no help, compare versions with the analyst"
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: was made for other terms than those in force")
