@@ -361,7 +361,7 @@ class TermsMismatchError(RoundError):
 
     code = "terms-mismatch"
     title = "Made for other terms"
-    hint = "`odc terms show`, then accept and prepare again; if that is no help, compare versions with the analyst"
+    hint = "`odc terms show`, accept and prepare again; if that is no help, compare versions with the analyst"
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: was made for other terms than those in force")
