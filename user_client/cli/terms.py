@@ -81,6 +81,8 @@ def check(
         "information": asdict(found.information) if found.information else None,
         "isolated": asdict(found.isolated) if found.isolated else None,
         "banded": {name: asdict(told) for name, told in found.banded.items()},
+        "remarks": list(found.remarks),
+        "unused": list(found.unused.columns),
         "columns": [column.to_json() for column in found.profile],
         "never_invited": strangers,
     }
