@@ -179,8 +179,9 @@ def signal_in_words(signal: Signal | None, least: float | None, *, has_curves: b
         )
     measure = "ROC-AUC" if signal.measure == "roc_auc" else "concordance"
     words = (
-        f"your own score of these rows has a {measure} of {signal.auc:.1%}; as many leading axes as latent"
-        f" dimensions hold {signal.kept:.2f} of it (R squared) and alone give {signal.projected_auc:.1%}"
+        f"a model of your own rows alone has a {measure} of {signal.auc:.1%}; as many leading axes of the"
+        f" rows as latent dimensions keep {signal.kept:.2f} of its score (R squared), and by themselves give"
+        f" {signal.projected_auc:.1%}"
     )
     if least is not None and signal.kept < least:
         words += f"\nthe terms ask for {least:g}: ask the lead for terms with a larger latent_dim"
@@ -213,8 +214,8 @@ def attacks_in_words(attacks: Sequence[Attack]) -> list[str]:
     lines = []
     if missing := [attack.name for attack in attacks if not attack.ran]:
         lines.append(
-            f"not tried on our own rows: {', '.join(missing)}; it needs the extra [desk], and a table that is"
-            " neither too small nor too wide"
+            f"not tried on our own rows: {', '.join(missing)}: the extra [desk] is not installed, or the"
+            " table is too small or too wide for it"
         )
     for attack in attacks:
         if not attack.ran:
@@ -368,8 +369,8 @@ def _risk(prepared: Prepared) -> list[str]:
         return []
     row = "row" if prepared.collusion_error is None else "noisy row"
     lines = [
-        f"along the axes that are projected away (epsilon-DR) lies of a {row}:"
-        f" {hidden.minimum:.1%} or more, median {hidden.median:.1%}"
+        f"share of a {row} that the projection drops (epsilon-DR): at least {hidden.minimum:.1%},"
+        f" median {hidden.median:.1%}"
     ]
     if (error := prepared.collusion_error) is not None:
         lines.append(

@@ -266,7 +266,7 @@ class Session:
     def _one_of(self, found: Sequence[str]) -> str:
         if len(found) > 1:
             names = [named(self.title_of(each), each) for each in found]
-            raise ChoiceNeededError(f"collaborations: {', '.join(names)}")
+            raise ChoiceNeededError(f"more than one collaboration could be meant: {', '.join(names)}")
         return found[0]
 
 

@@ -59,7 +59,7 @@ def test_preparing_says_what_was_done_to_the_rows_and_what_stays_here(odc: Odc) 
     assert "epsilon 2 and delta 1e-05 for each row, clipped to length 0.5" in said
     assert f"{40 - found['rows']} of 40 rows stay here" in said
     assert f"of {found['threshold']['rows_below']} rows it is less than 0.4" in said
-    assert "projected away (epsilon-DR) lies of a noisy row" in said
+    assert "share of a noisy row that the projection drops (epsilon-DR): at least" in said
     assert "what the basis alone gives them differs from the row by" in said
     assert re.search(r"singular values [\d. ]+; 50 %, 90 % and 99 % of .* in the first \d, \d and \d", said)
 

@@ -110,7 +110,7 @@ def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:
         "warning: column 'x2': -999 stands in 1 rows",
         'ask the lead for terms with missing = ["", "-999"] in table_schema',
         "the table fits: 40 rows of 3 encoded features",
-        "your own score of these rows has a ROC-AUC of",
+        "a model of your own rows alone has a ROC-AUC of",
         "who knows the secret basis, the analyst with any member, can in principle rebuild every value",
         "in 2 of 3 columns nothing is empty, clipped, another level or a code",
         f"Sign these terms for {HOSPITAL}?",
