@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.consortium import Consortium, consortium
-from user_client.transport.connection import trusting
+from user_client.transport.trust import trusting
 
 X25519MLKEM768 = 0x11EC
 X25519 = 0x001D

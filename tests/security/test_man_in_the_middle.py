@@ -28,7 +28,7 @@ from user_client.sdk import Session
 from user_client.sdk.session import unix_now
 from user_client.transport import AnalystConnection, Traffic
 from user_client.transport import connection as connection_module
-from user_client.transport.connection import trusting
+from user_client.transport.trust import trusting
 
 MESSAGE = b"an acceptance, or an uplink"
 PASSPHRASE = "only this test has this one"

@@ -15,7 +15,7 @@ from tests.harness.consortium import PASSPHRASE, Consortium, consortium, rows
 from user_client import sdk
 from user_client.errors import TlsFailedError
 from user_client.transport import connection as connection_module
-from user_client.transport.connection import trusting
+from user_client.transport.trust import trusting
 
 
 @pytest.fixture(scope="module")

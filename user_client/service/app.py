@@ -264,7 +264,7 @@ async def _on_our_error(request: Request, error: Exception) -> JSONResponse:
 
 async def _on_wrong_type(request: Request, error: Exception) -> JSONResponse:
     """Say where a body is wrong; the framework's own answer would quote it."""
-    assert isinstance(error, RequestValidationError)  # noqa: S101
+    assert isinstance(error, RequestValidationError)  # noqa: S101  # as above
     found = wrong_type(error, columns_of(request.app.state.predictor.schema))
     return await (_on_our_error if isinstance(found, FieldError) else _on_wrong_body)(request, found)
 
@@ -275,7 +275,7 @@ async def _on_wrong_body(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _on_http_error(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, StarletteHTTPException)  # noqa: S101
+    assert isinstance(error, StarletteHTTPException)  # noqa: S101  # as above
     body = {"type": "about:blank", "title": str(error.detail)}
     return _problem(body, error.status_code, dict(error.headers or {}))
 
