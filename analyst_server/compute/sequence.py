@@ -49,7 +49,7 @@ class PartyArrays:
     labels: StoredArray
     rep_scale: StoredArray | None = None
     anchor_rep_scale: StoredArray | None = None
-    dither: float = 0.0
+    dither: float = field(default=0.0, kw_only=True)
 
     @property
     def arrays(self) -> list[StoredArray]:

@@ -61,4 +61,4 @@ def _of_the_mean(centred: NDArray[Any], mean: NDArray[np.float64], strength: flo
     if seen <= 0:
         return np.zeros(latent_dim)
     without_chance = max(0.0, (spare * seen - latent_dim) / count)
-    return solved * (min(without_chance, 1 / strength**2) / seen)
+    return np.asarray(solved * (min(without_chance, 1 / strength**2) / seen))

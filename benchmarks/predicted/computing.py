@@ -106,7 +106,14 @@ def _stored(
     for name, matrix in (("rep", rep), ("anchor_rep", anchor_rep)):
         named[name], named[f"{name}_scale"] = quantise(matrix)
     stored = {name: store_array(blobs, f"{party}/{name}", array) for name, array in named.items()}
-    return PartyArrays(party=party, **stored)
+    return PartyArrays(
+        party,
+        stored["rep"],
+        stored["anchor_rep"],
+        stored["labels"],
+        stored["rep_scale"],
+        stored["anchor_rep_scale"],
+    )
 
 
 def main(folder: Path) -> None:

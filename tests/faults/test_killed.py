@@ -255,7 +255,8 @@ def test_a_round_without_one_class_fails_with_a_reason_and_can_be_cancelled(made
     with pytest.raises(CommandError) as caught:
         made.institution("hospital-b").odc("receive", "-c", found)
     assert caught.value.exit_code == 6
-    assert "training needs rows of every class; none of the class no came: cancel the collaboration" in caught.value.stderr
+    why = "training needs rows of every class; none of the class no came: cancel the collaboration"
+    assert why in caught.value.stderr
     assert f"odc: hint: {RoundFailedError.hint}" in caught.value.stderr
     assert "Traceback" not in made.log()[before:]
     made.analyst.run("collaboration", "cancel", found)

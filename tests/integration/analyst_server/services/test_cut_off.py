@@ -73,7 +73,12 @@ def test_a_model_whose_judgement_ends_its_servers_stays_without_one(sealed: Worl
         sealed.clock.forward(LEASE_S + 1)
     assert judging.claim(sealed.analyst, OTHER, LEASE_S) == sealed.id
     steps: list[object] = []
-    judging.compute(sealed.analyst, sealed.id, OTHER, run=steps.append)
+
+    def run(step: Any, /, *given: Any, **options: Any) -> Any:
+        steps.append(step)
+        return step(*given, **options)
+
+    judging.compute(sealed.analyst, sealed.id, OTHER, run=run)
     assert not steps
     judgement = results_of(sealed)["judgement"]
     assert judgement["why_none"] == f"judging failed: {rounds.CUT_OFF_TOO_OFTEN}"
