@@ -14,6 +14,10 @@ Everything else in the project uses documented interfaces. For what follows ther
     makes an object of that size and cuts it to the 16 KiB that a record has at most, which takes longer than
     decrypting it. asyncio has no option for either.
 
+`http.client`, ``HTTPConnection._create_connection``
+    What opens the socket of a request. It is needed before TLS or a tunnel begins in it, so that an attempt
+    can be cut off from another thread at any time; nobody is given the socket before that.
+
 `uvicorn`, the methods and attributes of ``HttpToolsProtocol`` used by `WatchedProtocol`
     uvicorn takes a protocol class (``Config(http=...)``), but documents none of its methods, and an ASGI
     application is not told of connections, of bytes, or of the certificate of its peer. Overridden are
@@ -30,11 +34,13 @@ version of a library has moved something.
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from asyncio.sslproto import SSLProtocol
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -83,6 +89,11 @@ def share_read_buffer(transport: asyncio.BaseTransport) -> None:
     tls.max_size = RECORD_BYTES
     tls._ssl_buffer = _buffers.shared
     tls._ssl_buffer_view = memoryview(_buffers.shared)
+
+
+def open_by(connection: HTTPConnection, connect: Callable[..., socket.socket]) -> None:
+    """Let a connection be opened, once it is, by what takes the place of `socket.create_connection`."""
+    connection._create_connection = connect  # type: ignore[attr-defined]  # not in typeshed
 
 
 class CutOffError(Exception):

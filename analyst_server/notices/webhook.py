@@ -24,6 +24,7 @@ from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from analyst_server.settings import Settings
+from metering.private_parts import open_by
 from protocol import __version__
 from protocol.errors import InputError
 from runtime.files import read_text
@@ -159,8 +160,7 @@ class Webhook:
     def _post(self, parts: SplitResult, body: bytes, headers: dict[str, str]) -> tuple[int, str]:
         line = self._open = _Line(self.deadline_s)
         connection = _connection(parts, self.deadline_s)
-        # the method that the standard library's own tests replace; TLS and a tunnel begin in what it returns
-        connection._create_connection = line.connect  # type: ignore[attr-defined]  # not in typeshed
+        open_by(connection, line.connect)
         # a timeout of the socket is for one read: who sends a byte now and then would hold us for ever
         too_late = threading.Timer(self.deadline_s, line.cut)
         too_late.daemon = True

@@ -89,7 +89,7 @@ def serve(predictor: Predictor, listening: Listening, token: str | None, tell: C
     """
     config = _config(create_app(predictor, token, by_certificate=listening.client_ca is not None), listening)
     with ExitStack() as held:
-        sockets = [held.enter_context(each) for each in _bound(listening.host, listening.port)]
+        sockets = [held.enter_context(each) for each in bound(listening.host, listening.port)]
         _Server(config, tell).run(sockets)
 
 
@@ -138,7 +138,7 @@ class _Server(uvicorn.Server):
             await asyncio.wait(left, timeout=1)
 
 
-def _bound(host: str, port: int) -> list[socket.socket]:
+def bound(host: str, port: int) -> list[socket.socket]:
     """Return a socket for each address of a host: ``localhost`` may have two. Raises `InputError`."""
     failed = OSError(errno.EADDRNOTAVAIL, "")
     with ExitStack() as begun:

@@ -139,7 +139,7 @@ class ColumnDrafting:
         InputError
             If the column cannot be used.
         """
-        drafted = self._column(table, name)
+        drafted = self.as_it_is(table, name)
         share = (drafted.content if drafted else {}).get("missing_share") or 1.0
         if drafted is None or share >= MANY_EMPTY:
             return drafted
@@ -150,9 +150,10 @@ class ColumnDrafting:
         )
         return replace(drafted, remarks=(*drafted.remarks, remark))
 
-    def _column(self, table: pa.Table, name: str) -> DraftedColumn | None:
+    def as_it_is(self, table: pa.Table, name: str) -> DraftedColumn | None:
+        """Return the draft of one column, without what its few empty fields tell; raises as `column` does."""
         if codes := self.missing_in.get(name):
-            own = replace(self, missing=(*self.missing, *codes), missing_in={})._column(table, name)
+            own = replace(self, missing=(*self.missing, *codes), missing_in={}).as_it_is(table, name)
             return own and replace(own, content={**own.content, "missing": list(codes)})
         value = self.imputes[name].strip() if name in self.imputes else None  # as fields are
         if value in self.missing and value not in self.ordinals.get(name, ()):

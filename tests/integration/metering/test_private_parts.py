@@ -17,6 +17,7 @@ import threading
 import tracemalloc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPConnection, HTTPSConnection
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,6 +35,7 @@ from metering.private_parts import (
     Scope,
     WatchedProtocol,
     Watcher,
+    open_by,
     undecrypted_bytes,
 )
 from metering.server import Event
@@ -394,3 +396,18 @@ def test_without_tls_nothing_waits_below_it() -> None:
             return undecrypted_bytes(transport)
 
     assert asyncio.run(count()) == 0
+
+
+@pytest.mark.parametrize("kind", [HTTPConnection, HTTPSConnection])
+def test_a_connection_of_http_client_is_opened_by_what_it_is_given(kind: type[HTTPConnection]) -> None:
+    asked: list[object] = []
+
+    def refuse(address: object, *_: object) -> socket.socket:
+        asked.append(address)
+        raise ConnectionRefusedError
+
+    connection = kind("nobody.invalid", 1)
+    open_by(connection, refuse)
+    with pytest.raises(ConnectionRefusedError):
+        connection.request("GET", "/")
+    assert asked == [("nobody.invalid", 1)], moved("http.client's HTTPConnection._create_connection")

@@ -162,7 +162,7 @@ def test_a_port_that_is_taken_ends_it_at_once_with_a_hint(released: Consortium) 
 
 def test_localhost_is_bound_at_each_of_its_addresses_that_this_machine_has() -> None:
     with ExitStack() as held:
-        sockets = [held.enter_context(each) for each in serving._bound("localhost", 0)]
+        sockets = [held.enter_context(each) for each in serving.bound("localhost", 0)]
         assert "127.0.0.1" in [each.getsockname()[0] for each in sockets]
 
 

@@ -63,7 +63,7 @@ def test_the_judgement_comes_into_the_report(world: World) -> None:
 
 
 def test_rows_that_were_sent_with_noise_give_no_headline(world: World) -> None:
-    judge(computed(world, privacy=PrivacyRecord(dither=1.0)))
+    judge(computed(world, privacy=PrivacyRecord(dither=0.1)))
     assert results(world)["judgement"]["headline"] is None
     assert "sent with noise" in results(world)["judgement"]["why_none"]
 
