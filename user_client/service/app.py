@@ -255,9 +255,8 @@ def create_app(predictor: Predictor, token: str | None, *, by_certificate: bool 
 async def _on_our_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, OdcError)  # noqa: S101  # how the handler is registered
     body = {**error.to_problem(), "instance": request.url.path}
-    if isinstance(error, InputError) and "hint" not in vars(
-        error
-    ):  # that of a class is for who runs a command
+    has_its_own = "hint" in vars(error)  # that of a class is for who runs a command
+    if isinstance(error, InputError) and not has_its_own:
         body["hint"] = _HINT
     return _problem(body, 422 if isinstance(error, TableError) else 400)
 
