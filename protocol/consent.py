@@ -20,8 +20,12 @@ from protocol.model_terms import model_in_words, revealing_in_words, weighted_ki
 from protocol.terms import Terms
 from protocol.texts import decimal_text
 
-VERSIONS: Final = {1: 2, 2: 4}
-"""The version of the text for each `terms_schema`."""
+VERSIONS: Final = {1: 2, 2: 3}
+"""The version of the text for each `terms_schema`.
+
+Every version of the software that reads these terms computes this text, and refuses an acceptance of another: other
+words need a field in the terms that earlier versions refuse by name.
+"""
 _ROUNDED_TO: Final = {
     "f2": "16-bit floats (about three digits)",
     "f4": "32-bit floats (about seven digits)",
@@ -44,15 +48,6 @@ _SHARED: Final = {
         " data."
     ),
 }
-_SEEN_BY_ANALYST: Final = "Who sees what: the analyst sees everything that this institution sends."
-_SEEN_BY_MEMBERS: Final = {
-    1: "how many rows each institution sent.",  # too little, but signed: this text cannot change
-    2: (
-        "of each institution by name: when it signed and sent, how many rows, with what noise, and how far"
-        " the directions of its rows are from those of the others."
-    ),
-}
-_NO_GUARANTEE: Final = {1: "no differential privacy: ", 2: "no differential privacy of what is sent: "}
 _SENT_LABEL: Final = {
     "classes": "the label of each row, unchanged",
     "multilabel": "which of the labels each row has, unchanged",
@@ -157,9 +152,9 @@ def _absent_columns(terms: Terms) -> Iterator[str]:
         lacking = "; ".join(f"{each.party} lacks {', '.join(each.columns)}" for each in terms.absent_columns)
         yield (
             f"Columns that institutions lack: {lacking}. Such an institution takes part with its other"
-            " columns: these columns of its table are not read, also where it has them. Their encoded"
-            " features count as zero there, in its rows and in the anchor. The model predicts there from"
-            " the other columns alone."
+            " columns: these columns of its table are not read, also where it has them. Its secret basis"
+            " is zero on their encoded features, of its rows and of the anchor. The model predicts there"
+            " from the other columns alone."
         )
 
 
@@ -183,9 +178,9 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
         )
     if terms.least_signal is not None:
         yield (
-            f"Before it sends, this institution measures how well the {terms.latent_dim} leading axes of its"
-            " rows reproduce the score that a model of its own rows gives each row (R squared), and asks a"
-            f" person if that is below {decimal_text(terms.least_signal)}."
+            "Before it sends, this institution measures how much of its own score of each row lies along the"
+            f" {terms.latent_dim} leading axes of its rows, and asks a person if that is less than"
+            f" {decimal_text(terms.least_signal)} (R squared)."
         )
     yield from _exposure(terms)
     yield from _evaluation(terms)
@@ -194,8 +189,8 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
 def _evaluation(terms: Terms) -> Iterator[str]:
     if terms.hold_out:
         yield (
-            f"This institution keeps back a share of {decimal_text(terms.hold_out)} of its rows, chosen at"
-            " random. It evaluates the model on them, beside a model of its own rows alone."
+            f"This institution keeps {decimal_text(terms.hold_out)} of its rows back, chosen at random. It"
+            " evaluates the model on them, beside a model of its own rows alone."
         )
     if terms.returns_scores:
         yield (
@@ -223,7 +218,6 @@ def _exposure(terms: Terms) -> Iterator[str]:
 
 
 def _what_comes_back(terms: Terms) -> Iterator[str]:
-    seen_by_members = _SEEN_BY_MEMBERS[terms.terms_schema]
     if not terms.returns_anchor_predictions:
         whose = "all institutions" if terms.model_groups is None else "each group of institutions"
         yield (
@@ -234,7 +228,10 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
         yield from _model_privacy(terms)
         yield from _chosen_alignment(terms)
         yield from _model_groups(terms)
-        yield f"{_SEEN_BY_ANALYST} Other institutions see the model, and {seen_by_members}"
+        yield (
+            "Who sees what: the analyst sees everything that this institution sends. Other institutions see"
+            " the model, and how many rows each institution sent."
+        )
         return
     rows, classes = terms.anchor.rows, terms.table_schema.label_column.outputs
     yield (
@@ -251,7 +248,10 @@ def _what_comes_back(terms: Terms) -> Iterator[str]:
         " perturbed rows. It erases the basis right after the analyst's receipt, and the anchor once its own"
         " model is trained."
     )
-    yield f"{_SEEN_BY_ANALYST} Other institutions see {seen_by_members}"
+    yield (
+        "Who sees what: the analyst sees everything that this institution sends. Other institutions see how"
+        " many rows each institution sent."
+    )
 
 
 def _class_weights(terms: Terms) -> Iterator[str]:
@@ -296,10 +296,10 @@ def _model_groups(terms: Terms) -> Iterator[str]:
 def _retention(terms: Terms) -> Iterator[str]:
     if (days := terms.retention_days) is not None:
         yield (
-            f"How long: {days} {'day' if days == 1 else 'days'} after the release of the model, or, if there"
-            " is none, as long after the last institution has sent, the analyst ends the round and erases"
-            " what it was sent and what it sends back. Its records of the round stay, and no institution can"
-            " check that the rest is erased."
+            f"How long: {days} {'day' if days == 1 else 'days'} after the model is released, or without a"
+            " release after the last institution has sent, the analyst ends the round and erases what it was"
+            " sent and what it sends back. Its records of the round stay, and no institution can check that"
+            " the rest is erased."
         )
 
 
@@ -318,16 +318,16 @@ def warnings_of(terms: Terms) -> Iterator[str]:
     yield _SHARED[terms.terms_schema]
     if terms.task == "multilabel":
         yield (
-            "several labels: all labels of a row together may belong to one person only. An analyst that has"
-            " them from elsewhere recognises the row."
+            "several labels: all labels of a row together may be those of one person alone. An analyst that"
+            " has them from elsewhere recognises the row."
         )
     elif terms.task != "classes":
         yield (
-            "exact labels: a number or a time may belong to one person only. An analyst that has it from"
+            "exact labels: a number or a time may be known of one person alone. An analyst that has it from"
             " elsewhere recognises the row."
         )
-    yield _NO_GUARANTEE[terms.terms_schema] + (
-        "the noise on the projected rows makes attacks harder and guarantees nothing about a row."
+    yield "no differential privacy: " + (
+        "the noise makes attacks harder and guarantees nothing about a row."
         if terms.dither
         else "these terms do not require noise to be added to anything that is sent."
     )

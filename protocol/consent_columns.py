@@ -30,8 +30,8 @@ def warnings_of_columns(terms: Terms) -> Iterator[str]:
         )
     if any(getattr(column, "dates", None) for column in terms.table_schema.columns):
         yield (
-            "dates: a date, or the time between two, may belong to one person only. Whoever has it from"
-            " elsewhere can recognise the row by it."
+            "dates: a day may be known of one person alone, and so may the days between two. Whoever has them"
+            " from elsewhere can recognise the row by them."
         )
 
 
@@ -50,8 +50,8 @@ def _values(column: Column) -> str:
     if isinstance(column, LevelsColumn):
         others = "" if column.other is None else f"; any other text counts as {column.other}"
         return (
-            f"one of {', '.join(column.levels)}, with the shares {_numbers(column.shares)}; each is a"
-            f" feature, 1 or 0, less its share and times {decimal_text(column.weight)}{others}"
+            f"one of {', '.join(column.levels)}, with the shares {_numbers(column.shares)}, each less its"
+            f" share and times {decimal_text(column.weight)}{others}"
         )
     if isinstance(column, OrdinalColumn):
         return (

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from protocol.sums import SumsTerms, is_by_class, order_of, sent_numbers
 from protocol.sums_noise import SumsNoise
 from protocol.terms import Terms
 from protocol.texts import decimal_text
-
-_ALONE: Final = {True: "A class, or a level of a column,", False: "A level of a column"}
 
 
 def what_is_summed(terms: Terms, sums: SumsTerms) -> Iterator[str]:
@@ -92,9 +89,8 @@ def warnings_of_sums(terms: Terms, sums: SumsTerms) -> Iterator[str]:
         yield (
             "what a total tells: each institution can take its own sums from the total, and then knows those"
             " of all others together; all institutions but one together know those of the one that is left."
-            f" {_ALONE[is_by_class(terms)]} that one institution alone has tells every member how many of its"
-            " rows have it, and their mean in every feature. A total over few rows tells much about each of"
-            " them. The analyst and one member together know the total of the features as they are."
+            " A total over few rows tells much about each of them. The analyst and one member together know"
+            " the total of the features as they are."
         )
     else:
         yield (

@@ -11,8 +11,8 @@ ABSENT_TERMS: Final = {**TERMS_2, "latent_dim": 3, "absent_columns": ABSENT}
 """hospital-b has three features, which are those of the column levels."""
 ABSENT_LINE: Final = (
     "Columns that institutions lack: hospital-b lacks rank, range. Such an institution takes part with its"
-    " other columns: these columns of its table are not read, also where it has them. Their encoded"
-    " features count as zero there, in its rows and in the anchor. The model predicts there from the other"
+    " other columns: these columns of its table are not read, also where it has them. Its secret basis is"
+    " zero on their encoded features, of its rows and of the anchor. The model predicts there from the other"
     " columns alone."
 )
 _WARNINGS: Final = (
@@ -32,7 +32,7 @@ def absent_text(text: str) -> str:
         (before + _WARNINGS + after.split("\n", 1)[1])
         .replace("5 numbers (20 bytes)", "3 numbers (12 bytes)")
         .replace("(100 bytes)", "(60 bytes)")
-        .replace("how well the 5 leading", "how well the 3 leading")
+        .replace("along the 5 leading", "along the 3 leading")
         .replace("\nThe model", f"\n{ABSENT_LINE}\nThe model", 1)
     )
 

@@ -16,8 +16,8 @@ from tests.vectors.columns import (
 from tests.vectors.examples import changed
 
 _DATES_WARNING = (
-    "Warning: dates: a date, or the time between two, may belong to one person only. Whoever has it from"
-    " elsewhere can recognise the row by it.\n"
+    "Warning: dates: a day may be known of one person alone, and so may the days between two. Whoever has"
+    " them from elsewhere can recognise the row by them.\n"
 )
 _DATES = (
     "- admitted: a date written as iso, its rank among the 3 quantiles 2019-12-31, 18262.5, 2020-02-29; a"
@@ -28,18 +28,17 @@ _DATES = (
 _LEVELS = (
     "- grade: one of low, mid, high, as its place in this order from -1 to 1, less 0.25; an empty field"
     " counts as the middle\n"
-    "- levels: one of north, south, with the shares 0.25, 0.75; each is a feature, 1 or 0, less its share"
-    " and times 0.5; any other text counts as south; an empty field counts as the middle, and one more"
-    " feature says whether the field is empty, less the share 0.1\n"
+    "- levels: one of north, south, with the shares 0.25, 0.75, each less its share and times 0.5; any other"
+    " text counts as south; an empty field counts as the middle, and one more feature says whether the field"
+    " is empty, less the share 0.1\n"
 )
 _IMPUTED = (
     "- rank: its rank among the 3 quantiles 0, 1.5, 4; a number outside is moved to the nearer end; an"
     " empty field counts as 0.75\n"
     "- range: its logarithm, between those of 0.25 and 16, less that of 2; a number outside is moved to"
     " the nearer end; an empty field counts as 0.25\n"
-    "- levels: one of north, south, with the shares 0.25, 0.75; each is a feature, 1 or 0, less its share"
-    " and times 0.5; an empty field counts as south, and one more feature says whether the field is empty,"
-    " less the share 0.1\n"
+    "- levels: one of north, south, with the shares 0.25, 0.75, each less its share and times 0.5; an empty"
+    " field counts as south, and one more feature says whether the field is empty, less the share 0.1\n"
 )
 
 
@@ -82,5 +81,5 @@ def _with_width(head: str, width: int) -> str:
             f"{width} numbers ({4 * width} bytes) in place of its {width}",
         )
         .replace("(100 bytes)", f"({4 * width * width} bytes)")
-        .replace("how well the 5 leading", f"how well the {width} leading")
+        .replace("along the 5 leading", f"along the {width} leading")
     )

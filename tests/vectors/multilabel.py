@@ -28,7 +28,7 @@ def multilabel_text(text: str) -> str:
         .replace("the label of each row, unchanged,", "which of the labels each row has, unchanged,")
         .replace(
             "Warning: no differential privacy",
-            "Warning: several labels: all labels of a row together may belong to one person only. An"
+            "Warning: several labels: all labels of a row together may be those of one person alone. An"
             " analyst that has them from elsewhere recognises the row.\nWarning: no differential privacy",
         )
     )

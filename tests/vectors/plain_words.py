@@ -78,20 +78,11 @@ SHARED_IN_2 = (
     " columns, recognise rows that it knows from elsewhere, and find the same person at two institutions."
     " `odc prepare` can try some of this on your rows. Treat the projections as personal data."
 )
-SHOWN_IN_2 = (
-    SHOWN.replace("version 2", "version 4")
-    .replace(SHARED, SHARED_IN_2)
-    .replace("no differential privacy:", "no differential privacy of what is sent:")
-    .replace(
-        "how many rows each institution sent.",
-        "of each institution by name: when it signed and sent, how many rows, with what noise, and how far"
-        " the directions of its rows are from those of the others.",
-    )
-)
+SHOWN_IN_2 = SHOWN.replace("version 2", "version 3").replace(SHARED, SHARED_IN_2)
 TERMS_2_TEXT = (
     SHOWN_IN_2.replace(
         "these terms do not require noise to be added to anything that is sent",
-        "the noise on the projected rows makes attacks harder and guarantees nothing about a row",
+        "the noise makes attacks harder and guarantees nothing about a row",
     )
     .replace("2 numbers (8 bytes) in place of its 3", "5 numbers (20 bytes) in place of its 5")
     .replace("(24 bytes)", "(100 bytes)")
@@ -101,11 +92,10 @@ TERMS_2_TEXT = (
         "(about seven digits).\n"
         "Before that, noise is added to the projections of the rows: along every direction, its standard"
         " deviation is at least 0.5 times that of the projections.\n"
-        "Before it sends, this institution measures how well the 5 leading axes of its rows reproduce the"
-        " score that a model of its own rows gives each row (R squared), and asks a person if that is below"
-        " 0.95.\n"
-        "This institution keeps back a share of 0.2 of its rows, chosen at random. It evaluates the model on"
-        " them, beside a model of its own rows alone.\n"
+        "Before it sends, this institution measures how much of its own score of each row lies along the 5"
+        " leading axes of its rows, and asks a person if that is less than 0.95 (R squared).\n"
+        "This institution keeps 0.2 of its rows back, chosen at random. It evaluates the model on them,"
+        " beside a model of its own rows alone.\n"
         "It may send the result back: the two scores, the interval of their difference and the number of"
         " rows. The analyst and every institution read it.\n",
     )
@@ -120,9 +110,9 @@ TERMS_2_TEXT = (
     " field is refused\n"
     "- range: from 0 to 4, less 1.5; a number outside is moved to the nearer end; an empty field counts as"
     " the middle\n"
-    "- levels: one of north, south, with the shares 0.25, 0.75; each is a feature, 1 or 0, less its share"
-    " and times 0.5; an empty field counts as the middle, and one more feature says whether the field is"
-    " empty, less the share 0.1\n"
+    "- levels: one of north, south, with the shares 0.25, 0.75, each less its share and times 0.5; an"
+    " empty field counts as the middle, and one more feature says whether the field is empty, less the share"
+    " 0.1\n"
 )
 
 
@@ -148,9 +138,9 @@ REPLACED_LINE = (
     " which has ended with that."
 )
 HOW_LONG = (
-    "How long: 90 days after the release of the model, or, if there is none, as long after the last"
-    " institution has sent, the analyst ends the round and erases what it was sent and what it sends back."
-    " Its records of the round stay, and no institution can check that the rest is erased."
+    "How long: 90 days after the model is released, or without a release after the last institution has sent,"
+    " the analyst ends the round and erases what it was sent and what it sends back. Its records of the round"
+    " stay, and no institution can check that the rest is erased."
 )
 EXPOSURE = (
     "Before it sends, this institution attacks its own rows. It does not send if more than 0.01 of its rows"
@@ -176,7 +166,7 @@ def with_exact_label(text: str, sent: str) -> str:
     """Return a text of terms whose label is no class."""
     return text.replace("the label of each row, unchanged,", f"{sent},").replace(
         "Warning: no differential privacy",
-        "Warning: exact labels: a number or a time may belong to one person only. An analyst that has it"
+        "Warning: exact labels: a number or a time may be known of one person alone. An analyst that has it"
         " from elsewhere recognises the row.\nWarning: no differential privacy",
     )
 
@@ -186,7 +176,7 @@ This institution sends to the analyst, once, no row and no label, but sums over 
 - with a row's 1, the 5 encoded features of a row and its label, 8 numbers in all, the sum of the product of each two: 36 numbers (288 bytes), however many rows there are.
 The features are turned by a matrix that the institutions share and the analyst does not receive. Each sum is masked: random numbers are added that cancel in the total over all institutions and in no other sum. The analyst learns the total, with it the number of all rows, and nothing else.
 An institution with fewer than 20 rows, or more than 1000000, does not send. Without the sums of every institution there is no total, and the round ends without a model.
-This institution keeps back a share of 0.2 of its rows, chosen at random. It evaluates the model on them, beside a model of its own rows alone.
+This institution keeps 0.2 of its rows back, chosen at random. It evaluates the model on them, beside a model of its own rows alone.
 It may send the result back: the two scores, the interval of their difference and the number of rows. The analyst and every institution read it.
 
 The analyst sends back: one model for all institutions (ridge: least squares with a penalty, computed from the total), in the turned features.
@@ -208,13 +198,9 @@ OF_ALL_BUT_ONE = (
     "if all institutions but one put their own sums together with the analyst's total, they know the sums"
     " of the one that is left."
 )
-ALONE = (
-    " A level of a column that one institution alone has tells every member how many of its rows have it, and"
-    " their mean in every feature."
-)
 OF_EACH = (
     "each institution can take its own sums from the total, and then knows those of all others together;"
-    f" all institutions but one together know those of the one that is left.{ALONE}"
+    " all institutions but one together know those of the one that is left."
 )
 WITH_TOTAL = (
     SUMMED.replace(
@@ -257,7 +243,6 @@ BY_CLASS = (
         "\nWho sees what",
     )
     .replace(OF_ALL_BUT_ONE, OF_EACH)
-    .replace("A level of a column that one", "A class, or a level of a column, that one")
 )
 
 

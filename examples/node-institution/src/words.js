@@ -45,7 +45,7 @@ function opening(terms) {
   const schema2 = terms.terms_schema === 2;
   const label = terms.table_schema.label_column;
   return [
-    `Terms in plain words, version ${schema2 ? 4 : 2}`,
+    `Terms in plain words, version ${schema2 ? 3 : 2}`,
     terms.title,
     ...terms.purpose.split('\n'),
     '',
@@ -66,7 +66,7 @@ const lateLine = (terms) => `Late consumers: ${commas(terms.late_consumers)}. Th
 
 const absentLine = (terms) => `Columns that institutions lack: ${terms.absent_columns.map((each) => `${each.party} lacks ${commas(each.columns)}`).join('; ')}. `
   + 'Such an institution takes part with its other columns: these columns of its table are not read, also where it has them. '
-  + 'Their encoded features count as zero there, in its rows and in the anchor. The model predicts there from the other columns alone.';
+  + 'Its secret basis is zero on their encoded features, of its rows and of the anchor. The model predicts there from the other columns alone.';
 
 function labelLine(label) {
   if (label.kind === 'number') {
@@ -94,9 +94,9 @@ function sent(terms) {
     `- ${label[terms.table_schema.label_column.kind] ?? 'the label of each row, unchanged, and with it the number of rows.'}`,
     `Projections are rounded to ${ROUNDED[terms.rep_dtype]}.`,
     ...(terms.dither > 0 ? [`Before that, noise is added to the projections of the rows: along every direction, its standard deviation is at least ${plainNumber(terms.dither)} times that of the projections.`] : []),
-    ...(terms.least_signal ? [`Before it sends, this institution measures how well the ${terms.latent_dim} leading axes of its rows reproduce the score that a model of its own rows gives each row (R squared), and asks a person if that is below ${plainNumber(terms.least_signal)}.`] : []),
+    ...(terms.least_signal ? [`Before it sends, this institution measures how much of its own score of each row lies along the ${terms.latent_dim} leading axes of its rows, and asks a person if that is less than ${plainNumber(terms.least_signal)} (R squared).`] : []),
     ...exposureLine(terms.exposure),
-    ...(terms.hold_out > 0 ? [`This institution keeps back a share of ${plainNumber(terms.hold_out)} of its rows, chosen at random. It evaluates the model on them, beside a model of its own rows alone.`] : []),
+    ...(terms.hold_out > 0 ? [`This institution keeps ${plainNumber(terms.hold_out)} of its rows back, chosen at random. It evaluates the model on them, beside a model of its own rows alone.`] : []),
     ...(terms.returns_scores ? ['It may send the result back: the two scores, the interval of their difference and the number of rows. The analyst and every institution read it.'] : []),
   ];
 }
@@ -117,7 +117,7 @@ function returned(terms) {
   const weighted = (terms.model.candidates ?? [terms.model]).filter((each) => each.class_weight).map((each) => each.kind);
   const [first, last] = nri(terms) ? nriLines(terms) : [
     [`The analyst sends back: one model for ${terms.model_groups ? 'each group of institutions' : 'all institutions'} (${modelWords(terms)}), and for this institution alone the change-of-basis matrix that it needs to use the model.`],
-    `Who sees what: the analyst sees everything that this institution sends. Other institutions see the model, and ${SEEN_BY_MEMBERS[terms.terms_schema]}`,
+    'Who sees what: the analyst sees everything that this institution sends. Other institutions see the model, and how many rows each institution sent.',
   ];
   const privacy = terms.model_privacy;
   const days = terms.retention_days;
@@ -128,7 +128,7 @@ function returned(terms) {
     ...(terms.alignment.method === 'auto' ? [`The analyst tries several ways to bring the rows into the common representation (${commas(terms.alignment.candidates)}). It takes the one with which a model predicts best on rows that did not train it. Every institution reads the mean score of each.`] : []),
     ...(terms.model_groups ? [groupsLine(terms.model_groups)] : []),
     last,
-    ...(days ? [`How long: ${days} day${days === 1 ? '' : 's'} after the release of the model, or, if there is none, as long after the last institution has sent, the analyst ends the round and erases what it was sent and what it sends back. Its records of the round stay, and no institution can check that the rest is erased.`] : []),
+    ...(days ? [`How long: ${days} day${days === 1 ? '' : 's'} after the model is released, or without a release after the last institution has sent, the analyst ends the round and erases what it was sent and what it sends back. Its records of the round stay, and no institution can check that the rest is erased.`] : []),
   ];
 }
 
@@ -143,14 +143,9 @@ function nriLines(terms) {
       `The analyst sends back, for this institution alone: what the model for all institutions (${modelWords(terms)}) predicts for each of the ${terms.anchor.rows} anchor rows (${bytes} bytes). It sends neither the model nor a change-of-basis matrix. From these predictions this institution trains a model of its own.`,
       'Precautions (NRI-DC): this institution sends its rows in random order, and computes the basis from perturbed rows. It erases the basis right after the analyst\'s receipt, and the anchor once its own model is trained.',
     ],
-    `Who sees what: the analyst sees everything that this institution sends. Other institutions see ${SEEN_BY_MEMBERS[terms.terms_schema]}`,
+    'Who sees what: the analyst sees everything that this institution sends. Other institutions see how many rows each institution sent.',
   ];
 }
-
-const SEEN_BY_MEMBERS = {
-  1: 'how many rows each institution sent.',
-  2: 'of each institution by name: when it signed and sent, how many rows, with what noise, and how far the directions of its rows are from those of the others.',
-};
 
 const SHARED = {
   1: 'Warning: shared representation: the analyst brings the rows of all institutions into one common representation. The analyst and one member together could rebuild what the projection keeps of your rows; `odc prepare` measures how much that is. An analyst that has other rows of the same population could estimate it alone.',
@@ -172,15 +167,15 @@ function warnings(terms) {
   return [
     revealing.length && `Warning: row-revealing model: a model of the kind ${revealing.join(' or ')} contains training rows. From it every other institution can rebuild what the projection keeps of these rows, including yours. Signing these terms needs a separate consent.`,
     SHARED[terms.terms_schema],
-    label.kind === 'multilabel' && 'Warning: several labels: all labels of a row together may belong to one person only. An analyst that has them from elsewhere recognises the row.',
-    ['number', 'survival'].includes(label.kind) && 'Warning: exact labels: a number or a time may belong to one person only. An analyst that has it from elsewhere recognises the row.',
-    `Warning: no differential privacy${schema2 ? ' of what is sent' : ''}: ${terms.dither > 0 ? 'the noise on the projected rows makes attacks harder and guarantees nothing about a row.'
-      : 'these terms do not require noise to be added to anything that is sent.'}`,
+    label.kind === 'multilabel' && 'Warning: several labels: all labels of a row together may be those of one person alone. An analyst that has them from elsewhere recognises the row.',
+    ['number', 'survival'].includes(label.kind) && 'Warning: exact labels: a number or a time may be known of one person alone. An analyst that has it from elsewhere recognises the row.',
+    terms.dither > 0 ? 'Warning: no differential privacy: the noise makes attacks harder and guarantees nothing about a row.'
+      : 'Warning: no differential privacy: these terms do not require noise to be added to anything that is sent.',
     terms.model_groups && 'Warning: models of groups: the model of a small group is made of the rows of few institutions. In a group of two, each can tell from the model more of the other\'s rows than from a model of all, and knows about which shares of the classes the other has.',
     ANCHORS[terms.anchor.kind],
     few && `Warning: few anchor rows: this institution's own model is trained on ${terms.anchor.rows} anchor rows. With fewer than ${20 * m} it may predict much worse than the model for all institutions.`,
     columns.some((each) => !['numeric', 'categorical'].includes(each.kind)) && 'Warning: figures of a table: the quantiles, ranges, centres and shares below describe one institution\'s table or a public one. The analyst and every institution read them.',
-    columns.some((each) => each.dates) && 'Warning: dates: a date, or the time between two, may belong to one person only. Whoever has it from elsewhere can recognise the row by it.',
+    columns.some((each) => each.dates) && 'Warning: dates: a day may be known of one person alone, and so may the days between two. Whoever has them from elsewhere can recognise the row by them.',
     terms.absent_columns && 'Warning: approximate alignment: the common representation is exact where the secret bases of all institutions span the same space, and an institution that lacks columns cannot have the same space as the others. Its rows may teach the model less, and it may be predicted for worse. The report says how far from the others each such institution stays.',
     bare.length && `Warning: nothing is projected away at ${commas(bare)}: each row becomes as many numbers as it has encoded features without the columns that are lacking, so that whoever knows the secret basis knows the row.`,
     schema2 && terms.latent_dim === m && 'Warning: nothing is projected away: each row becomes as many numbers as it has encoded features, so that whoever knows the secret basis knows the row.',
@@ -218,7 +213,7 @@ function columnLine(column) {
       const place = column.scale === undefined ? `from ${low} to ${high}, less ${centre}` : `its logarithm, between those of ${low} and ${high}, less that of ${centre}`;
       return `${start}${place}; ${moved}; ${emptyWords(column)}`;
     },
-    levels: () => `one of ${commas(column.levels)}, with the shares ${numbers(column.shares)}; each is a feature, 1 or 0, less its share and times ${plainNumber(column.weight)}; ${column.other === undefined ? '' : `any other text counts as ${column.other}; `}${emptyWords(column)}`,
+    levels: () => `one of ${commas(column.levels)}, with the shares ${numbers(column.shares)}, each less its share and times ${plainNumber(column.weight)}; ${column.other === undefined ? '' : `any other text counts as ${column.other}; `}${emptyWords(column)}`,
     ordinal: () => `one of ${commas(column.levels)}, as its place in this order from -1 to 1, less ${plainNumber(column.centre)}; ${emptyWords(column)}`,
   };
   const also = column.missing === undefined ? '' : `; texts that also stand for an empty field: ${commas(column.missing)}`;
