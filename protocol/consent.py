@@ -23,8 +23,8 @@ from protocol.texts import decimal_text
 VERSIONS: Final = {1: 2, 2: 3}
 """The version of the text for each `terms_schema`.
 
-Every version of the software that reads these terms computes this text, and refuses an acceptance of another: other
-words need a field in the terms that earlier versions refuse by name.
+Every version of the software that reads these terms computes this text, and refuses an acceptance of another:
+other words need a field in the terms that earlier versions refuse by name.
 """
 _ROUNDED_TO: Final = {
     "f2": "16-bit floats (about three digits)",
