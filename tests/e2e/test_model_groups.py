@@ -88,4 +88,4 @@ def test_the_card_names_whose_rows_trained_the_model(made: Consortium, released:
         out = tmp_path / f"{name}.onnx"
         made.institution(name).odc("export", "--out", str(out))
         card = out.with_suffix(".md").read_text()
-        assert f"of the rows of {', '.join(teachers)}; this file is that of {name}" in card
+        assert f"of the rows of {', '.join(teachers)}; the file is that of {name}" in card
