@@ -31,7 +31,7 @@ def test_preparing_says_what_would_leave(odc: Odc) -> None:
     odc.consortium.until_anchored(latent_dim=2)
     result = odc("prepare", odc.consortium.table(1))
     assert "40 rows of 3 encoded features become 2 numbers each" in result.out
-    assert "projected away (epsilon-DR) lies of a row" in result.out
+    assert "share of a row that the projection drops (epsilon-DR): at least" in result.out
     assert "a row holds 16 bits and what leaves of it can carry" in result.out
     assert "nothing was sent" in result.out
 

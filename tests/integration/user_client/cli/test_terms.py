@@ -103,7 +103,7 @@ def test_a_draft_says_how_long_the_analyst_may_keep_what_it_gets(odc: Odc) -> No
     content = tomllib.loads((odc.consortium.directory / "terms.toml").read_text())
     terms = prepare.complete_terms(odc.consortium.analyst, content)
     assert terms.retention_days == 30
-    assert "30 days after the release of the model" in plain_words(terms)
+    assert "30 days after the model is released" in plain_words(terms)
 
 
 @pytest.mark.parametrize("suite", ["mlkem768-x25519", "mlkem1024-p384", "p256"])
