@@ -50,7 +50,7 @@ def _of_an_earlier_demo(out: Path) -> Sequence[str]:
             raise _not_ours(out, "it is not empty, and no earlier demo was run there")
         else:
             names = []
-        if any(name in (".", "..") or Path(name).name != name for name in names):
+        if any(name in ("", ".", "..") or Path(name).name != name for name in names):
             raise ValueError("a name with a path in it")
     except (OSError, ValueError, TypeError, KeyError):
         raise _not_ours(out, "what an earlier demo made there cannot be told") from None

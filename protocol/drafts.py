@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, time
 from typing import Any
 
@@ -37,9 +37,16 @@ def _as_on_the_wire(value: Any) -> Any:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+    if (twice := key_twice(pairs)) is not None:
         raise ValueError(f"the key {json.dumps(twice[:40])} is there twice")
-    return found
+    return dict(pairs)
+
+
+def key_twice(pairs: Iterable[tuple[str, Any]]) -> str | None:
+    """Return the first key that comes again, None if each is there once."""
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return key
+        seen.add(key)
+    return None

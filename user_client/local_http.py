@@ -84,6 +84,15 @@ class LocalProtocol(H11Protocol):
         if self._at_work and not self.cycle.more_body:  # also if nobody has read to the end of it
             self._stop()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait(BODY_S)  # who takes nothing of an answer for so long has gone
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._at_work and not self.cycle.more_body:
+            self._stop()
+
     @property
     def may_end(self) -> bool:
         """Return whether a request, or the rest of one, has yet to come from somebody unknown."""

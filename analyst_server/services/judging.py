@@ -39,8 +39,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
         collaboration = _next(analyst, unit)
         if collaboration is None:
             return None
-        if collaboration.lease_owner is not None:
-            count_cut_off(collaboration)
+        count_cut_off(analyst, collaboration, owner)
         take_lease(analyst, collaboration, owner, lease_s)
         return collaboration.id
 

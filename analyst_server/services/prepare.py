@@ -86,10 +86,10 @@ def create_once(analyst: Analyst, collaboration_id: str, draft: bytes) -> bool:
     """
     try:
         parsed = fields_of_json(draft)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise MalformedMessageError("terms", "are not JSON") from None
-    except (ValueError, RecursionError) as error:
-        raise MalformedMessageError("terms", f"are no JSON object with each key once: {error}") from None
+    except ValueError as error:
+        raise MalformedMessageError("terms", f"cannot be read: {error}") from None
     terms = complete_terms(analyst, parsed, collaboration_id)
     collaboration = _draft(analyst, terms)
     with analyst.records.begin(write=True) as unit:

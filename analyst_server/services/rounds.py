@@ -90,7 +90,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
             return None
     with analyst.records.begin(write=True) as unit:
         for collaboration in _abandoned(analyst, unit):
-            count_cut_off(collaboration)
+            count_cut_off(analyst, collaboration, owner)
             if collaboration.cut_off < MOST_CUT_OFF:
                 start_again(unit, collaboration, now)
             else:
@@ -111,8 +111,14 @@ def _abandoned(analyst: Analyst, unit: Unit) -> list[Collaboration]:
     ]
 
 
-def count_cut_off(collaboration: Collaboration) -> None:
-    """Count that a worker ended while it held a round, and had no time to hand it back."""
+def count_cut_off(analyst: Analyst, collaboration: Collaboration, owner: str) -> None:
+    """Count that a worker ended while it held a round, and had no time to hand it back.
+
+    One of this process, such as ``owner`` itself, lives: it let go because its disk or database was away.
+    """
+    holder = collaboration.lease_owner
+    if holder is None or holder == owner or analyst.leases.lives_here(holder):
+        return
     collaboration.cut_off += 1
     log.warning(
         "round %s: its worker ended without a word (%d of %d times)",

@@ -77,6 +77,10 @@ class Leases:
             self._file(self._directory, owner).unlink(missing_ok=True)
             os.close(descriptor)
 
+    def lives_here(self, owner: str | None) -> bool:
+        """Return whether a worker of this process has this name: it has not ended, whatever it holds."""
+        return owner in self._held
+
     def tidy(self, still_named: Collection[str]) -> None:
         """Remove the files of workers that have ended, except of those that the records still name."""
         for path in self._directory.glob("*.lock") if self._directory is not None else ():

@@ -33,15 +33,15 @@ def allow_for_dither(rows: NDArray[Any], strength: float) -> None:
     .. [1] Carroll, Ruppert, Stefanski, Crainiceanu, Measurement Error in Nonlinear Models, 2nd edition,
        chapter 4.
     """
-    if not len(rows):
-        return
     lost = strength**2 / (1 + strength**2)
+    if not len(rows) or not lost:  # a square that is too small to count
+        return
     mean = rows.mean(axis=0, dtype=np.float64)
     rows -= mean.astype(rows.dtype)
     towards = _of_the_mean(rows, mean, strength)
     along = rows @ towards.astype(rows.dtype)
     rows *= 1 - lost
-    rows -= np.outer(lost * along, mean).astype(rows.dtype)
+    rows -= np.outer((lost * along).astype(rows.dtype), mean.astype(rows.dtype))
     rows += mean.astype(rows.dtype)
 
 

@@ -38,6 +38,9 @@ class MissingClassError(ValueError):
         super().__init__(f"training needs rows of every class; none of class number {number} came")
         self.number = number
 
+    def __reduce__(self) -> tuple[type[MissingClassError], tuple[int]]:
+        return type(self), (self.number,)  # across processes: the text is no argument
+
 
 class Task(ABC):
     """A kind of label.

@@ -284,8 +284,9 @@ def _notes(terms: Terms, width: int, *, has_intervals: bool) -> Iterator[str]:
             " coefficients, which are those of this model and not of one with all directions"
         )
     if terms.dither:
+        effect = "draws coefficients towards zero" if terms.model_privacy else "makes coefficients less sure"
         yield (
-            "the model was trained on rows with noise, which draws coefficients towards zero"
+            f"the model was trained on rows with noise, which {effect}"
             f"{'; the intervals do not show that' if has_intervals else ''}"
         )
     yield CAUSES_NOTHING

@@ -14,6 +14,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
+from protocol.drafts import key_twice
 from user_client.errors import FieldError, near_name
 from user_client.service.content import columns_of
 
@@ -90,12 +91,11 @@ def read(body: bytes) -> dict[str, Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    names = [name for name, _ in pairs]
-    twice = _Twice(found)
-    twice.name = next(name for name in names if names.count(name) > 1)
+    name = key_twice(pairs)
+    if name is None:
+        return dict(pairs)
+    twice = _Twice(pairs)
+    twice.name = name
     return twice
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from protocol.table_schema import Schema
@@ -72,9 +73,7 @@ def _numbers(pieces: list[pa.ChunkedArray], missing: list[str]) -> Matrix64 | No
         return None
     if not np.isfinite(numbers[~empty]).all():
         empty = is_empty(text, missing)
-        _, places = np.unique(
-            text.fill_null("").to_numpy(zero_copy_only=False).astype(str), return_inverse=True
-        )
-        numbers = places.astype(np.float64)
+        # a place for each text, in order; as an array of numpy each would take as much as the longest
+        numbers = np.asarray(pc.rank(text.fill_null(""), tiebreaker="dense"), dtype=np.float64)
     known = numbers[~empty]
     return np.where(empty, known.min() - 1 if len(known) else 0.0, numbers)

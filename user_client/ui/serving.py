@@ -13,7 +13,7 @@ from typing import Final
 import uvicorn
 
 from protocol.errors import InputError
-from user_client.local_http import MOST_SILENT, LocalProtocol
+from user_client.local_http import LocalProtocol
 from user_client.ui.app import create_app
 from user_client.ui.entry import Entry
 from user_client.ui.work import Desk
@@ -54,7 +54,7 @@ def serve_pages(
             server_header=False,
             proxy_headers=False,
             http=LocalProtocol,
-            limit_concurrency=_MOST_AT_WORK + MOST_SILENT,
+            limit_concurrency=_MOST_AT_WORK,
             timeout_graceful_shutdown=2,
         )
         server = uvicorn.Server(config)

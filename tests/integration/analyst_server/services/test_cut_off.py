@@ -49,6 +49,14 @@ def test_what_a_worker_hands_back_does_not_count(sealed: World) -> None:
     assert sealed.state == "sealed"
 
 
+def test_a_worker_that_lives_and_let_go_does_not_count(sealed: World) -> None:
+    """Its disk or its database was away when it wrote, for example."""
+    for _ in range(rounds.MOST_CUT_OFF + 1):
+        assert claim(sealed) == sealed.id
+        sealed.clock.forward(LEASE_S + 1)
+    assert sealed.state == "aligning"
+
+
 def test_the_operator_who_resumes_it_gives_it_as_many_times_again(sealed: World) -> None:
     cut_off(sealed, rounds.MOST_CUT_OFF)
     assert claim(sealed) is None

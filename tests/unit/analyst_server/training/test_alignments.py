@@ -13,6 +13,7 @@ from analyst_server.alignment import align
 from analyst_server.training import alignments as module
 from analyst_server.training.alignments import Alignments
 from analyst_server.training.choosing import NO_ROWS, NO_TIME, NOT_COMPARED, Choice, compare
+from analyst_server.training.dithered_rows import allow_for_dither
 from analyst_server.training.far_rows import bring_nearer
 from analyst_server.training.judging import judge
 from analyst_server.training.logistic import Logistic
@@ -174,6 +175,20 @@ def test_far_rows_are_those_among_all_and_are_brought_nearer_before_anything_is_
     np.testing.assert_array_equal(whole, expected)
     np.testing.assert_array_equal(found.rows("0", some), whole[some])
     assert np.linalg.norm(found.chosen_by(some, labels, Classes(2))[0], axis=1).max() < 100
+
+
+def test_the_dither_of_each_party_is_allowed_for_in_its_own_rows() -> None:
+    found, _ = made_up(turned)
+    parties = int(found.senders.max()) + 1
+    everything, some = np.ones(400, np.bool_), np.arange(400) % 3 == 0
+    expected = found.rows("0", everything)
+    last = found.senders == parties - 1
+    own = expected[last]
+    allow_for_dither(own, 0.5)
+    expected[last] = own
+    stated = replace(found, dithers=(*([0.0] * (parties - 1)), 0.5))
+    np.testing.assert_array_equal(stated.rows("0", everything), expected)
+    np.testing.assert_array_equal(stated.rows("0", some), expected[some])
 
 
 # judging

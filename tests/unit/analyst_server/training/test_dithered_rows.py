@@ -75,6 +75,13 @@ def test_a_column_without_spread_changes_nothing_but_itself() -> None:
     np.testing.assert_allclose(noisy[:, -1], 7.0)
 
 
+def test_a_dither_that_is_too_small_to_count_changes_nothing() -> None:
+    rows = clean_rows(50)
+    before = rows.copy()
+    allow_for_dither(rows, 1e-170)
+    np.testing.assert_array_equal(rows, before)
+
+
 def test_single_precision_stays_and_no_rows_are_no_rows() -> None:
     noisy = with_dither(clean_rows(200)).astype(np.float32)
     double = noisy.astype(np.float64)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import Model, fit, fit_task
 from analyst_server.training.onnx_file import export
 from analyst_server.training.ridge import Ridge
-from analyst_server.training.tasks import Numbers
+from analyst_server.training.tasks import MissingClassError, Numbers
 from tests.harness.problems import MODELS, MODELS_OF_NUMBERS, blobs, haar, numbers
 
 KINDS = pytest.mark.parametrize("kind", list(MODELS))
@@ -208,3 +209,8 @@ def test_a_flag_without_reason_does_not_end_a_fit(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Logistic, "classifier", flagging)
     rows, labels = blobs(2)
     assert fit(Logistic(), rows, labels, 2).pipeline.score(rows, labels) > 0.85
+
+
+def test_a_missing_class_is_known_by_its_number_in_another_process_too() -> None:
+    copied = pickle.loads(pickle.dumps(MissingClassError(2)))  # noqa: S301  # our own
+    assert (copied.number, str(copied)) == (2, str(MissingClassError(2)))

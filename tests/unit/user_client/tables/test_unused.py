@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pyarrow as pa
 
@@ -36,3 +38,14 @@ def test_of_a_wide_table_the_first_columns_are_read_and_all_are_named() -> None:
 
 def test_where_all_columns_are_used_nothing_is_read() -> None:
     assert unused_columns(pa.table({"x": [1]}), {"x"}, np.arange(1), []) == ([], {})
+
+
+def test_a_note_of_a_million_characters_takes_no_more_than_itself() -> None:
+    """As an array of numpy, each of the others would take four megabytes."""
+    notes = ["n" * 2**20, *(f"note {row % 7}" for row in range(2000))]
+    tracemalloc.start()
+    _, found = unused_columns(pa.table({"note": notes}), set(), np.arange(len(notes)), ())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(np.unique(found["note"])) == 8
+    assert peak < 100 * 2**20
