@@ -25,6 +25,7 @@ TESTS: Final = (
     "models.test.js",
     "table.test.js",
     "messages.test.js",
+    "usage.test.js",
 )
 """The quick ones first: one that fails is enough."""
 PATIENCE_S: Final = 120
