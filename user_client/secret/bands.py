@@ -98,9 +98,8 @@ def told_by(values: NDArray[np.float64], targets: Matrix64, bends: int = BENDS) 
     curve = np.polynomial.legendre.legvander(at, bends)
     fold = np.random.default_rng(0).permutation(len(values)) % 2
     may_be_codes = MOST_NUMBERS < len(distinct) <= len(values) / ROWS_OF_A_NUMBER
-    left = np.zeros(
-        (4, len(values))
-    )  # by the mean, the band, the number and the curve, of each row's targets
+    # of each row's targets, by the mean, the band, the number and the curve
+    left = np.zeros((4, len(values)))
     for held in (fold == 0, fold == 1):
         known, wanted = targets[~held], targets[held]
         weights = np.linalg.lstsq(curve[~held], known, rcond=None)[0]

@@ -34,6 +34,12 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         return
     while (await receive()).get("more_body", False):
         pass
+    if scope["path"] == "/pieces":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(16):
+            await send({"type": "http.response.body", "body": bytes(2**20), "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        return
     if scope["path"] == "/slow":
         time.sleep(0.3)  # longer than any request of these tests may take to come
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
@@ -80,6 +86,23 @@ def test_a_silent_connection_ends(
         silent.sendall(sent)
         with suppress(ConnectionResetError):
             assert silent.recv(1) == b""
+
+
+def test_a_connection_that_takes_nothing_of_its_answer_ends(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_http, "BODY_S", 0.2)
+    ended = threading.Event()  # what the system has taken, it goes on sending: the caller sees no end
+    lost = LocalProtocol.connection_lost
+
+    def noted(self: LocalProtocol, error: Exception | None) -> None:
+        lost(self, error)
+        ended.set()
+
+    monkeypatch.setattr(LocalProtocol, "connection_lost", noted)
+    with socket.create_connection(address, timeout=30) as deaf:
+        deaf.sendall(WHOLE.replace(b"/ ", b"/pieces "))
+        assert ended.wait(30)
 
 
 def test_an_answer_takes_as_long_as_it_needs(
