@@ -14,10 +14,11 @@ from analyst_server.services import planning
 from analyst_server.services.planning_sums import plan_sums
 from analyst_server.services.predicting import predict
 from analyst_server.services.work import Model, Probes
+from protocol.anchor_terms import ANCHORS
 from protocol.errors import InputError
 from protocol.messages import DTYPE_BYTES
 from protocol.model_terms import AveragedTerms, LogisticTerms
-from protocol.terms import ANCHORS, RowType, Terms
+from protocol.terms import RowType, Terms
 from runtime.drafts import terms_of_draft
 
 T = TypeVar("T")

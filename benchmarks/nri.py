@@ -18,7 +18,7 @@ from analyst_server.training.models import fit
 from benchmarks.accuracy.bases import draw_anchor
 from benchmarks.data import Dataset, Labels, breast_cancer, digits
 from benchmarks.report import Options, Report, main
-from protocol.terms import PREDICTED_ROWS_PER_FEATURE, WELL_PREDICTED_ROWS
+from protocol.anchor_terms import PREDICTED_ROWS_PER_FEATURE, WELL_PREDICTED_ROWS
 from user_client.sdk.privacy import NRI_PERTURBATION
 from user_client.secret.basis import draw_secret_basis
 from user_client.secret.own_model import train_own_model

@@ -21,7 +21,7 @@ from benchmarks.accuracy.bases import draw_anchor
 from benchmarks.data import Dataset, Labels, Matrix, breast_cancer, digits, mnist
 from benchmarks.defences import Defence, Sent
 from benchmarks.report import Options, Report, main
-from protocol.terms import ANCHORS, AnchorKind
+from protocol.anchor_terms import ANCHORS, AnchorKind
 from tests.harness import attacks
 from user_client.privacy.reduction import hidden_share
 

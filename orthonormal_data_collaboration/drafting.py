@@ -11,11 +11,12 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from orthonormal_data_collaboration.parties import Data
+from protocol.anchor_terms import ANCHORS, WELL_PREDICTED_ROWS
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.labels import Task
 from protocol.table_schema import Schema
-from protocol.terms import ANCHORS, WELL_PREDICTED_ROWS, Terms
+from protocol.terms import Terms
 from user_client.sdk import DraftedEvent, DraftedTerms, draft_terms, with_sums
 from user_client.sdk.agreement import BY_CLASS_MODEL, Agreement
 from user_client.tables import table_from

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Final, TypedDict, get_args
 
 from metering import formulas
+from protocol.anchor_terms import ANCHORS
 from protocol.arrays import DIGEST_BYTES
 from protocol.codec import Message, encode
 from protocol.envelope import Signed
@@ -39,7 +40,7 @@ from protocol.messages import (
     UplinkManifest,
 )
 from protocol.sums import FEWEST_PARTIES, entries_of
-from protocol.terms import ANCHORS, RowType
+from protocol.terms import RowType
 
 _ID, _DIGEST, _PARTY, _EXTENT = "0" * 32, bytes(32), "hospital-000", 1000
 _CERTIFICATE_BYTES: Final = 600

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from analyst_server.services.planning import Scenario
+from protocol.anchor_terms import ANCHORS
 from protocol.messages import DTYPE_BYTES
 from protocol.model_terms import AveragedTerms, LogisticTerms
-from protocol.terms import ANCHORS
 
 Model = AveragedTerms | LogisticTerms
 """The models whose training has a law."""

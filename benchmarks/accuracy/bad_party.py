@@ -15,7 +15,7 @@ from benchmarks.accuracy.bases import draw_anchor, principal_directions
 from benchmarks.accuracy.experiment import CLASSES_PER_PARTY, Setup, Split, deal, load
 from benchmarks.data import Matrix
 from orthonormal_data_collaboration.bases import Condition, turn
-from protocol.terms import ANCHORS, AnchorKind
+from protocol.anchor_terms import ANCHORS, AnchorKind
 
 ROUNDS: Final = 100
 ROUND: Final = Setup(

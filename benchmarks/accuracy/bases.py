@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from benchmarks.data import Matrix
-from protocol.terms import ANCHORS, AnchorKind
+from protocol.anchor_terms import ANCHORS, AnchorKind
 from user_client.secret.basis import draw_secret_basis
 from user_client.secret.expansion import expand_anchor
 

@@ -15,8 +15,8 @@ from benchmarks.accuracy.methods import Way
 from benchmarks.accuracy.models import Kind, Metric, scores
 from benchmarks.data import Dataset, Labels, Matrix
 from orthonormal_data_collaboration.bases import Condition, turn
+from protocol.anchor_terms import ANCHORS, AnchorKind
 from protocol.gaussian_mechanism import gaussian_sigma
-from protocol.terms import ANCHORS, AnchorKind
 from user_client.privacy.noise import add_noise, clip_rows
 
 Halves = Literal["complementary", "half of the parties"]

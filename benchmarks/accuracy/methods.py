@@ -16,7 +16,7 @@ from analyst_server.alignment.isotropic import align_isotropic
 from analyst_server.alignment.kawakami import align_kawakami
 from analyst_server.alignment.odc import align_odc
 from analyst_server.alignment.procrustes import align_procrustes
-from protocol.terms import ANCHORS, AnchorKind
+from protocol.anchor_terms import ANCHORS, AnchorKind
 
 Reps = Sequence[Matrix]
 SETTLED: Final = 1e-4

@@ -18,7 +18,7 @@ from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
 from benchmarks import defences, privacy
 from benchmarks.data import breast_cancer
-from protocol.terms import AnchorKind
+from protocol.anchor_terms import AnchorKind
 from tests.harness import attacks
 from tests.harness.attacks import got
 

@@ -13,6 +13,7 @@ from protocol.alignment_terms import (
     AlignmentTerms,
     AutoAlignmentTerms,
 )
+from protocol.anchor_terms import ANCHORS, AnchorKind, AnchorTerms
 from protocol.codec import Message
 from protocol.envelope import Signed
 from protocol.evidence import EvidenceFile, EvidenceIndex
@@ -55,7 +56,7 @@ from protocol.table_schema import (
     RanksColumn,
     Schema,
 )
-from protocol.terms import ANCHORS, AnchorKind, AnchorTerms, ExposureTerms, Terms
+from protocol.terms import ExposureTerms, Terms
 from tests.harness.said import seen_ledgers
 
 identifiers = st.text("0123456789abcdef", min_size=32, max_size=32)

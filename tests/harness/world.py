@@ -19,6 +19,7 @@ from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
 from analyst_server.store import Blobs, Collaboration, DirectoryBlobs, Enrolled, Leases, Records
 from protocol.alignment_terms import AlignmentTerms
+from protocol.anchor_terms import AnchorTerms
 from protocol.arrays import chunks_of, frame, little_endian, quantise, raw_bytes, specify
 from protocol.codec import Message, digest
 from protocol.consent import plain_words_digest
@@ -31,7 +32,7 @@ from protocol.messages import Acceptance, MemberScore, Role, SealedAnchor, SeenH
 from protocol.model_terms import LogisticTerms
 from protocol.row_bounds import longest_row
 from protocol.table_schema import NumericColumn, Schema
-from protocol.terms import AnchorTerms, Terms
+from protocol.terms import Terms
 from tests.harness.certificates import CONSORTIUM_ID, NOW, shared_member, shared_root
 
 LEAD, HOSPITAL = "lead-hospital", "hospital-a"

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Required, TypedDict, get_args
 from pydantic import ValidationError
 
 from protocol.alignment_terms import AlignmentMethod
+from protocol.anchor_terms import WELL_PREDICTED_ROWS
 from protocol.codec import explain
 from protocol.errors import InputError
 from protocol.labels import Task
@@ -17,7 +18,7 @@ from protocol.model_groups import MIN_GROUP_DISTANCE
 from protocol.model_terms import ModelPrivacyTerms, models_for, models_with_weights
 from protocol.sealing import HYBRID
 from protocol.table_schema import Schema
-from protocol.terms import WELL_PREDICTED_ROWS, ChosenSuite
+from protocol.terms import ChosenSuite
 from user_client.tables.draft import DraftedSchema
 
 LEAST_SIGNAL: Final = 0.6

@@ -21,9 +21,10 @@ from orthonormal_data_collaboration import (
     simulation,
 )
 from protocol.alignment_terms import LEAST_SQUARES_METHODS
+from protocol.anchor_terms import ANCHORS
 from protocol.errors import InputError
 from protocol.model_terms import PRIVATE_MODELS, models_for
-from protocol.terms import ANCHORS, Terms
+from protocol.terms import Terms
 from user_client.errors import TableError
 from user_client.tables import encode_rows
 

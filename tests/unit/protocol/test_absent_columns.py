@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from protocol.anchor_terms import AnchorTerms
 from protocol.codec import decode, encode
 from protocol.consent import plain_words, warnings_of
-from protocol.terms import AnchorTerms, Terms
+from protocol.terms import Terms
 from tests.harness.world import HOSPITAL, LEAD, make_terms
 
 

@@ -15,11 +15,12 @@ from protocol.alignment_terms import (
     AutoAlignmentTerms,
     alignment_in_words,
 )
+from protocol.anchor_terms import ANCHORS, AnchorTerms
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError
 from protocol.model_terms import AutoTerms, LogisticTerms, ModelPrivacyTerms
-from protocol.terms import ANCHORS, AnchorTerms, Terms
+from protocol.terms import Terms
 from tests.harness.problems import TERMS
 from tests.harness.world import make_terms
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from protocol.anchor_terms import AnchorTerms
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError
@@ -23,7 +24,7 @@ from protocol.model_terms import (
     SvmTerms,
 )
 from protocol.table_schema import NumericColumn, Schema
-from protocol.terms import AnchorTerms, Terms
+from protocol.terms import Terms
 from tests.harness.problems import TERMS
 
 LABELS: dict[Task, Any] = {

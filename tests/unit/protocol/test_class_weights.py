@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from protocol.anchor_terms import AnchorTerms
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError
@@ -19,7 +20,7 @@ from protocol.model_terms import (
     models_with_weights,
     weighted_kinds,
 )
-from protocol.terms import AnchorTerms, Terms
+from protocol.terms import Terms
 from tests.harness.problems import TERMS
 from tests.harness.world import make_terms
 

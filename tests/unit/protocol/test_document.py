@@ -10,12 +10,12 @@ import pytest
 
 from analyst_server.api import problems
 from protocol import limits, version
+from protocol.anchor_terms import ANCHORS
 from protocol.codec import Message
 from protocol.messages import DTYPE_BYTES
 from protocol.operations import OPERATIONS, Caller
 from protocol.problems import all_errors
 from protocol.states import TRANSITIONS, State
-from protocol.terms import ANCHORS
 from tests.harness.document import blocks, kinds, section, text
 from tests.vectors import generate, keys
 

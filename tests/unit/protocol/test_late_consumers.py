@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from protocol.anchor_terms import AnchorTerms
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError, TermsMismatchError
-from protocol.terms import AnchorTerms, Terms
+from protocol.terms import Terms
 from protocol.uplinks import check_uplink
 from tests.harness.world import HOSPITAL, LEAD, make_terms, make_uplink
 

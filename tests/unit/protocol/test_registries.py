@@ -9,6 +9,7 @@ import pytest
 
 from protocol import version
 from protocol.alignment_terms import AlignmentMethod, AutoAlignmentTerms
+from protocol.anchor_terms import ANCHORS
 from protocol.envelope import SIGNATURE_ALGORITHMS
 from protocol.labels import AnyLabel
 from protocol.messages import DTYPE_BYTES, Acceptance, Dtype, Role, SealedAnchor
@@ -16,7 +17,7 @@ from protocol.model_terms import ModelTerms
 from protocol.problems import all_errors
 from protocol.states import Event
 from protocol.table_schema import Column
-from protocol.terms import ANCHORS, Terms
+from protocol.terms import Terms
 from tests.harness.document import kinds, section, text
 
 

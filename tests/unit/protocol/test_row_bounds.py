@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from protocol.anchor_terms import AnchorTerms
 from protocol.arrays import Layout, StreamReader, begun_row_bytes, check_rows, require_short, row_begun_in
 from protocol.errors import MalformedMessageError
 from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.messages import PrivacyRecord
 from protocol.row_bounds import ROUNDING, STRETCH, RowBounds, RowTooLongError, longest_row
 from protocol.table_schema import Schema
-from protocol.terms import AnchorTerms
 from tests.harness.world import HOSPITAL, make_terms, make_uplink
 from user_client.tables import encode_rows
 

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from protocol.alignment_terms import LEAST_SQUARES_METHODS, AlignmentMethod, AlignmentTerms
+from protocol.anchor_terms import ANCHORS, AnchorKind, AnchorTerms
 from protocol.codec import decode, encode
 from protocol.consent import plain_words
 from protocol.labels import Label, NumberLabel, SurvivalLabel
@@ -21,7 +22,7 @@ from protocol.model_terms import (
     models_for,
 )
 from protocol.table_schema import CategoricalColumn, NumericColumn, Schema
-from protocol.terms import ANCHORS, AnchorKind, AnchorTerms, Terms
+from protocol.terms import Terms
 
 AGE = NumericColumn(name="age", low=0.0, high=120.0)
 SITE = CategoricalColumn(name="site", levels=("north", "south", "west"))

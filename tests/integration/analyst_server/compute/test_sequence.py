@@ -20,6 +20,7 @@ from analyst_server.services import downlinks, end, judging, rounds
 from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray, at_least_single, store_array
 from analyst_server.training import onnx_file
 from protocol.alignment_terms import AlignmentTerms, AutoAlignmentTerms
+from protocol.anchor_terms import AnchorTerms
 from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.messages import PrivacyRecord
 from protocol.model_terms import (
@@ -30,7 +31,7 @@ from protocol.model_terms import (
     RandomForestTerms,
 )
 from protocol.row_bounds import RowBounds
-from protocol.terms import AnchorTerms, Terms
+from protocol.terms import Terms
 from runtime.terminal import training_in_words
 from tests.harness.computing import claim, fetch
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink

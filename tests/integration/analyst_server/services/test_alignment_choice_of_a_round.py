@@ -14,11 +14,12 @@ from analyst_server.services import latecomers, report, rounds
 from analyst_server.training import choosing
 from analyst_server.training.alignments import Alignments
 from protocol.alignment_terms import AlignmentMethod, AlignmentTerms, AutoAlignmentTerms
+from protocol.anchor_terms import AnchorTerms
 from protocol.errors import ConsentMissingError
 from protocol.labels import Label
 from protocol.model_terms import AutoTerms, LogisticTerms, RandomForestTerms
 from protocol.table_schema import NumericColumn, Schema
-from protocol.terms import AnchorTerms, Terms
+from protocol.terms import Terms
 from tests.harness.computing import LEASE_S, OWNER, claim, fetch, finish
 from tests.harness.problems import TERMS, Matrix, haar, unlike_the_first
 from tests.harness.world import LEAD, World, identity, make_terms, make_uplink

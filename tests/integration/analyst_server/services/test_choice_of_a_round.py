@@ -9,8 +9,8 @@ import numpy as np
 from analyst_server.compute.sequence import compute_round
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import report, rounds
+from protocol.anchor_terms import AnchorTerms
 from protocol.model_terms import AutoTerms, LogisticTerms, RandomForestTerms
-from protocol.terms import AnchorTerms
 from tests.harness.computing import claim, fetch, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 

@@ -13,9 +13,9 @@ from analyst_server.compute import sequence
 from analyst_server.services import downlinks, end, latecomers, rounds, views
 from analyst_server.services.stored import stored_arrays
 from analyst_server.store import Uplink as UplinkRow
+from protocol.anchor_terms import AnchorTerms
 from protocol.arrays import raw_bytes
 from protocol.errors import DifferentUplinkError, DigestMismatchError, RoundFailedError
-from protocol.terms import AnchorTerms
 from tests.harness.computing import LEASE_S, OWNER, Watched, claim, fetch, finish
 from tests.harness.uploads import whole_file
 from tests.harness.world import HOSPITAL, LEAD, Uplink, World, identity, make_terms, make_uplink

@@ -12,6 +12,7 @@ from analyst_server.services import downlinks, end, latecomers, prepare, report,
 from analyst_server.services.stored import blob_key
 from analyst_server.store import Uplink as UplinkRow
 from protocol.alignment_terms import AlignmentTerms
+from protocol.anchor_terms import AnchorTerms
 from protocol.codec import decode, digest
 from protocol.errors import (
     AlreadyExistsError,
@@ -27,7 +28,7 @@ from protocol.labels import Label
 from protocol.ledger import LedgerPage, check_chain
 from protocol.model_terms import RandomForestTerms
 from protocol.table_schema import NumericColumn, Schema
-from protocol.terms import AnchorTerms, Terms
+from protocol.terms import Terms
 from tests.harness.computing import LEASE_S, LIMIT_S, OTHER, OWNER, Pool, Watched, claim, fetch, finish
 from tests.harness.problems import Matrix, haar
 from tests.harness.world import HOSPITAL, LEAD, SEED, Uplink, World, identity, make_terms, make_uplink

@@ -9,11 +9,11 @@ from analyst_server.compute.sequence import align_parties, compute_round, train_
 from analyst_server.services import downlinks, end, report, rounds, views
 from analyst_server.store import MemoryBlobs, StoredArray
 from protocol.alignment_terms import AlignmentTerms
+from protocol.anchor_terms import AnchorTerms
 from protocol.codec import digest
 from protocol.errors import NotFoundError, OutOfOrderError, RoundFailedError
 from protocol.messages import PrivacyRecord
 from protocol.model_terms import MlpTerms
-from protocol.terms import AnchorTerms
 from tests.harness.certificates import NOW
 from tests.harness.computing import LEASE_S, OTHER, OWNER, claim, fetch, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink

@@ -8,7 +8,8 @@ import pytest
 
 from analyst_server.services import end, scrub
 from analyst_server.services.stored import blob_key
-from protocol.terms import AnchorTerms, Terms
+from protocol.anchor_terms import AnchorTerms
+from protocol.terms import Terms
 from tests.harness.computing import claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, make_terms, make_uplink
 

@@ -11,12 +11,12 @@ import pytest
 from analyst_server.compute.sequence import AlignedRound, align_parties, train_model
 from analyst_server.pages.report import findings
 from analyst_server.services import downlinks, report, rounds, views
+from protocol.anchor_terms import AnchorTerms
 from protocol.codec import decode
 from protocol.labels import Label
 from protocol.ledger import LedgerPage, trained_on
 from protocol.states import Event
 from protocol.table_schema import NumericColumn, Schema
-from protocol.terms import AnchorTerms
 from tests.harness.computing import Watched, claim, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 

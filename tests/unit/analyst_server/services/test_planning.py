@@ -9,8 +9,8 @@ import pytest
 
 from analyst_server.services.planning import Comparison, FederatedAveraging, Plan, Scenario, plan
 from metering.formulas import downlink, uplink
+from protocol.anchor_terms import ANCHORS
 from protocol.arrays import Layout
-from protocol.terms import ANCHORS
 from tests.harness.world import HOSPITAL, make_terms, make_uplink
 
 PAPER: dict[str, Any] = {

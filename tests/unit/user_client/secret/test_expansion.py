@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 
 import tests.vectors
-from protocol.terms import ANCHORS
+from protocol.anchor_terms import ANCHORS
 from tests.harness.problems import stream
 from user_client.custody.keystream import KeyStream
 from user_client.secret.expansion import EXPANSIONS, expand_anchor, gaussian, haar, uniform
