@@ -109,24 +109,29 @@ def uplink_transfer(terms: Terms, manifest: UplinkManifest, signed: bytes) -> Tr
     """Formula (3) or that of sums, and what goes with it: the signed manifest, the digests of the chunks."""
     layout = Layout(manifest.arrays, manifest.chunk_bytes)
     return Transfer(
-        formula_bytes=int(uplink_formula_bytes(terms, manifest.rows)),
+        formula_bytes=int(uplink_formula_bytes(terms, manifest)),
         payload_bytes=layout.payload_bytes,
         labels_bytes=0 if manifest.has_sums else manifest.labels.payload_bytes,
         framing_bytes=len(signed) + layout.stream_bytes - layout.payload_bytes,
     )
 
 
-def uplink_formula_bytes(terms: Terms, rows: int) -> float:
+def uplink_formula_bytes(terms: Terms, manifest: UplinkManifest) -> float:
     """Formula (3), or what stands for it under these terms."""
     if terms.sums is not None:
-        return formulas.sums_uplink(
-            features=terms.latent_dim,
-            outputs=terms.table_schema.label_column.outputs,
-            by_class=is_by_class(terms),
-        )
+        return _formula_of_sums(terms)
+    rows, latent_dim = manifest.rep.shape
     return formulas.uplink(
-        rows=rows, anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS
+        rows=rows, anchor_rows=terms.anchor.rows, latent_dim=latent_dim, bits=FORMULA_BITS
     ).total_bytes
+
+
+def _formula_of_sums(terms: Terms) -> float:
+    return formulas.sums_uplink(
+        features=terms.latent_dim,
+        outputs=terms.table_schema.label_column.outputs,
+        by_class=is_by_class(terms),
+    )
 
 
 def downlink_transfer(terms: Terms, manifest: DownlinkManifest, signed: bytes) -> Transfer:
@@ -135,26 +140,28 @@ def downlink_transfer(terms: Terms, manifest: DownlinkManifest, signed: bytes) -
     Under NRI-DC the predictions for the anchor stand for formula (4).
     """
     layout = Layout(manifest.arrays, manifest.chunk_bytes)
+    own_dim = manifest.change_of_basis.shape[0] if manifest.has_change_of_basis else None
     return Transfer(
-        formula_bytes=int(downlink_formula_bytes(terms, manifest.model_parameters)),
+        formula_bytes=int(downlink_formula_bytes(terms, manifest.model_parameters, own_dim)),
         payload_bytes=layout.payload_bytes,
         framing_bytes=4 + len(signed) + layout.stream_bytes - layout.payload_bytes,
     )
 
 
-def downlink_formula_bytes(terms: Terms, model_parameters: int) -> float:
-    """Formula (4), or what stands for it under these terms."""
+def downlink_formula_bytes(terms: Terms, model_parameters: int, own_dim: int | None = None) -> float:
+    """Formula (4), or what stands for it under these terms; ``own_dim`` is l_i where it differs from l."""
     if terms.returns_anchor_predictions:
         return formulas.anchor_predictions(
             anchor_rows=terms.anchor.rows,
             classes=terms.table_schema.label_column.outputs,
             bits=FORMULA_BITS,
         )
-    total = uplink_formula_bytes(terms, 0) if terms.sums and terms.sums.cohort else 0
+    total = _formula_of_sums(terms) if terms.sums and terms.sums.cohort else 0
     return (
         total
         + formulas.downlink(
             latent_dim=0 if terms.sums else terms.latent_dim,
+            own_dim=own_dim,
             model_parameters=model_parameters,
             bits=FORMULA_BITS,
         ).total_bytes

@@ -87,9 +87,10 @@ def sums_uplink(*, features: int, outputs: int, by_class: bool = False) -> float
     return 8 * order * (order + 1) / 2
 
 
-def downlink(*, latent_dim: int, model_parameters: float, bits: int) -> Downlink:
-    """Formula (4)."""
-    return Downlink(latent_dim**2 * bits / 8, model_parameters * bits / 8)
+def downlink(*, latent_dim: int, model_parameters: float, bits: int, own_dim: int | None = None) -> Downlink:
+    """Formula (4); where a party sends another number than l of each row, its G_i has l_i l entries."""
+    change = latent_dim * (latent_dim if own_dim is None else own_dim)
+    return Downlink(change * bits / 8, model_parameters * bits / 8)
 
 
 def anchor_predictions(*, anchor_rows: int, classes: int, bits: int) -> float:
@@ -110,11 +111,19 @@ def whole_round(
     latent_dim: int,
     model_parameters: float,
     bits: int,
+    own_dims: Sequence[int] | None = None,
 ) -> Round:
-    """Formula (6), for parties with ``rows[i]`` rows each."""
+    """Formula (6), for parties with ``rows[i]`` rows of l numbers each, or of ``own_dims[i]``."""
+    dims = [latent_dim] * len(rows) if own_dims is None else own_dims
     return Round(
-        tuple(uplink(rows=n, anchor_rows=anchor_rows, latent_dim=latent_dim, bits=bits) for n in rows),
-        tuple(downlink(latent_dim=latent_dim, model_parameters=model_parameters, bits=bits) for _ in rows),
+        tuple(
+            uplink(rows=n, anchor_rows=anchor_rows, latent_dim=own, bits=bits)
+            for n, own in zip(rows, dims, strict=True)
+        ),
+        tuple(
+            downlink(latent_dim=latent_dim, model_parameters=model_parameters, bits=bits, own_dim=own)
+            for own in dims
+        ),
         anchor(anchor_rows=anchor_rows, features=features, bits=bits),
     )
 

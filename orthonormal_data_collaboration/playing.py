@@ -127,7 +127,7 @@ def _play_rows(terms: Terms, parties: list[Encoded], wishes: Wishes, streams: St
     members = {}
     for party in parties:
         own, place = sent[party.name], order.index(party.name)
-        change = changes[place].astype(dtype).astype(np.float64)
+        change = changes[place, : own.arrays.rep.shape[1]].astype(dtype).astype(np.float64)
         answer: Answer
         if predictions is None:
             model = shared(result.model.of_party(party.name).onnx_file)

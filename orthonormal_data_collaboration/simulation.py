@@ -200,13 +200,15 @@ class Simulation(Mapping[str, Estimator]):
         terms = self.terms
         if terms.sums is not None:
             raise InputError("the paper's formulas are about rows, and no row leaves under sums")
+        members = self.members.values()
         return whole_round(
-            rows=[member.rows for member in self.members.values()],
+            rows=[member.rows for member in members],
             anchor_rows=terms.anchor.rows,
             features=terms.table_schema.width,
             latent_dim=terms.latent_dim,
             model_parameters=self._result.model.parameters,
             bits=FORMULA_BITS,
+            own_dims=[member.prepared.latent_dim for member in members],
         )
 
     def break_even(self, participation: float = 1.0) -> BreakEven:
@@ -216,6 +218,8 @@ class Simulation(Mapping[str, Estimator]):
         terms, members = self.terms, self.members.values()
         if terms.sums is not None:
             raise InputError("the paper's formulas are about rows, and no row leaves under sums")
+        if terms.least_latent_dim is not None:
+            raise InputError("formula (8) has one latent dimension, and here each party has its own")
         return break_even_rounds(
             mean_rows=float(np.mean([member.rows for member in members])),
             anchor_rows=terms.anchor.rows,
@@ -335,6 +339,8 @@ def simulate(
     named = dict(fields)
     installed, fields = _installed(fields)
     agreed = terms_of(data, terms, event=event, drafted_by=drafted_by, changes=fields)
+    if bases is not None and agreed.least_latent_dim is not None:
+        raise InputError("bases are drawn with one latent dimension for all: leave out least_latent_dim")
     wishes = Wishes(
         privacy=_of_each_party(privacy, list(data.tables)),
         bases=bases,

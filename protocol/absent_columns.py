@@ -42,7 +42,8 @@ def features_without(schema: Schema, absent: Collection[str]) -> list[int]:
 def check_absent_columns(
     listed: Sequence[AbsentColumns],
     schema: Schema,
-    latent_dim: int,
+    least_name: str,
+    least_dim: int,
     *,
     parties: Collection[str],
     senders: Collection[str],
@@ -51,6 +52,8 @@ def check_absent_columns(
 
     Parameters
     ----------
+    least_name, least_dim : str, int
+        The fewest numbers that a party sends of a row, and what the terms call them.
     parties : collection of str
         All parties of the terms.
     senders : collection of str
@@ -68,9 +71,9 @@ def check_absent_columns(
         if unknown := of_party[each.party] - names:
             raise ValueError(f"absent_columns must be columns of the table, {min(unknown)} is none")
         width = schema_without(schema, of_party[each.party]).width
-        if latent_dim > width:
+        if least_dim > width:
             raise ValueError(
-                f"latent_dim must be at most the {width} encoded features that {each.party} has without its"
+                f"{least_name} must be at most the {width} encoded features that {each.party} has without its"
                 " absent_columns"
             )
     held: set[str] = set()

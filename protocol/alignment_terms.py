@@ -77,6 +77,11 @@ DEFAULT_METHODS: Final[Mapping[bool, tuple[AlignmentMethod, ...]]] = {
 Every method takes every kind of anchor. The very first is what is drafted without `auto`."""
 
 
+def methods_of(alignment: AnyAlignmentTerms) -> tuple[AlignmentMethod, ...]:
+    """Return the methods by which the parties may be aligned: several under `auto`."""
+    return alignment.candidates if isinstance(alignment, AutoAlignmentTerms) else (alignment.method,)
+
+
 def _alignment_tag(value: Any) -> str:
     """Return which of two kinds of terms a value is; one without a method has the default."""
     method = value.get("method") if isinstance(value, dict) else getattr(value, "method", None)

@@ -159,17 +159,28 @@ def _absent_columns(terms: Terms) -> Iterator[str]:
 
 
 def _what_is_sent(terms: Terms) -> Iterator[str]:
-    row_bytes = terms.latent_dim * DTYPE_BYTES[terms.rep_dtype]
+    number_bytes, least = DTYPE_BYTES[terms.rep_dtype], terms.least_latent_dim
+    dims = [terms.latent_dim] if least is None else [least, terms.latent_dim]
+    numbers = " to ".join(map(str, dims))
+    row_bytes = " to ".join(str(dim * number_bytes) for dim in dims)
+    anchor_bytes = " to ".join(str(terms.anchor.rows * dim * number_bytes) for dim in dims)
     yield "This institution sends to the analyst, once:"
     yield (
-        f"- the projection of each row: {terms.latent_dim} numbers ({row_bytes} bytes) in place of its"
+        f"- the projection of each row: {numbers} numbers ({row_bytes} bytes) in place of its"
         f" {terms.table_schema.width} encoded features, computed with a secret basis that stays here;"
     )
     yield (
-        f"- the projection of the anchor with the same basis ({terms.anchor.rows * row_bytes} bytes); the"
+        f"- the projection of the anchor with the same basis ({anchor_bytes} bytes); the"
         " anchor is a matrix that the institutions share and the analyst does not receive;"
     )
     yield f"- {_SENT_LABEL[terms.task]}, and with it the number of rows."
+    if least is not None:
+        yield (
+            "Each institution chooses by itself how many numbers of a row it sends, and every institution"
+            f" reads the choice in the report. One that chooses nothing sends {terms.latent_dim}, or as many"
+            " as it has encoded features. Fewer numbers tell the analyst less of a row and teach the model"
+            " less, and the institution may be predicted for worse."
+        )
     yield f"Projections are rounded to {_ROUNDED_TO[terms.rep_dtype]}."
     if terms.dither:
         yield (
@@ -177,9 +188,12 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
             f" deviation is at least {decimal_text(terms.dither)} times that of the projections."
         )
     if terms.least_signal is not None:
+        axes = f"the {terms.latent_dim} leading axes of its rows"
+        if least is not None:
+            axes = "as many leading axes of its rows as it sends numbers of each"
         yield (
-            "Before it sends, this institution measures how much of its own score of each row lies along the"
-            f" {terms.latent_dim} leading axes of its rows, and asks a person if that is less than"
+            "Before it sends, this institution measures how much of its own score of each row lies along"
+            f" {axes}, and asks a person if that is less than"
             f" {decimal_text(terms.least_signal)} (R squared)."
         )
     yield from _exposure(terms)
@@ -366,7 +380,9 @@ def _warnings_of_absent_columns(terms: Terms) -> Iterator[str]:
     bare = [
         each.party
         for each in terms.absent_columns
-        if terms.schema_of(each.party).width == terms.latent_dim < terms.table_schema.width
+        if terms.schema_of(each.party).width
+        == terms.latent_dims_of(each.party)[-1]
+        < terms.table_schema.width
     ]
     if bare:
         yield (

@@ -24,7 +24,7 @@ from protocol.absent_columns import (
     features_without,
     schema_without,
 )
-from protocol.alignment_terms import AlignmentTerms, AnyAlignmentTerms
+from protocol.alignment_terms import LEAST_SQUARES_METHODS, AlignmentTerms, AnyAlignmentTerms, methods_of
 from protocol.anchor_terms import (
     ANCHORS,
     PREDICTED_ROWS_PER_FEATURE,
@@ -99,6 +99,7 @@ class Terms(Message):
         "sealing_suite",
         "absent_columns",
         "model_groups",
+        "least_latent_dim",
     )
     """The fields that terms of schema 1 do not have, also not on the wire."""
 
@@ -111,6 +112,7 @@ class Terms(Message):
         "sealing_suite",
         "absent_columns",
         "model_groups",
+        "least_latent_dim",
     )
     """Those that terms of schema 2 do not have on the wire where they are not used."""
 
@@ -177,6 +179,10 @@ class Terms(Message):
     """Have institutions with like shares of the classes share a model, in the place of one for all. Terms
     without it have no such field on the wire."""
 
+    least_latent_dim: int | None = Field(default=None, ge=1, le=MAX_LATENT_DIM)
+    """Have each institution choose how many numbers of a row it sends, l_i: from so many to latent_dim. Terms
+    without it have no such field on the wire."""
+
     @field_validator("model", mode="before")
     @classmethod
     def _with_candidates(cls, draft: Any, info: ValidationInfo) -> Any:
@@ -211,17 +217,15 @@ class Terms(Message):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if len(set(self.parties)) != len(self.parties):
-            raise ValueError("parties must be distinct")
-        if self.lead not in self.parties:
-            raise ValueError("the lead must be one of the parties")
+        self._check_parties()
         if self.replaces == self.collaboration_id:
             raise ValueError("replaces must name another collaboration")
-        self._check_late_consumers()
         if self.sums is None and self.latent_dim > self.table_schema.width:
             raise ValueError(f"latent_dim must be at most the {self.table_schema.width} encoded features")
         self._check_anchor()
         self._check_absent_columns()
+        if self.least_latent_dim is not None:
+            self._check_least_latent_dim(self.least_latent_dim)
         if self.model_groups is not None:
             check_model_groups(self)
         if self.sums is not None:
@@ -247,7 +251,11 @@ class Terms(Message):
                 f"a {self.anchor.kind} anchor takes at most {MAX_ANCHOR_MATRIX_BYTES} bytes (4 a m)"
             )
 
-    def _check_late_consumers(self) -> None:
+    def _check_parties(self) -> None:
+        if len(set(self.parties)) != len(self.parties):
+            raise ValueError("parties must be distinct")
+        if self.lead not in self.parties:
+            raise ValueError("the lead must be one of the parties")
         if len(set(self.late_consumers)) != len(self.late_consumers):
             raise ValueError("late_consumers must be distinct")
         if strangers := set(self.late_consumers) - set(self.parties):
@@ -268,10 +276,24 @@ class Terms(Message):
         check_absent_columns(
             self.absent_columns,
             self.table_schema,
-            self.latent_dim,
+            "least_latent_dim" if self.least_latent_dim else "latent_dim",
+            self.least_latent_dim or self.latent_dim,
             parties=self.parties,
             senders=self.awaited_parties,
         )
+
+    def _check_least_latent_dim(self, least: int) -> None:
+        if self.sums is not None:
+            raise ValueError("a least_latent_dim does not go with sums, under which no row is projected")
+        if least > self.latent_dim:
+            raise ValueError(f"least_latent_dim must be at most latent_dim, {self.latent_dim}")
+        for method in methods_of(self.alignment):
+            if method not in LEAST_SQUARES_METHODS:
+                fit = " or ".join(sorted(LEAST_SQUARES_METHODS))
+                raise ValueError(
+                    f"with a least_latent_dim the alignment must be {fit}: {method} needs as many numbers of"
+                    " a row from every institution"
+                )
 
     def _check_task(self) -> None:
         for model in candidates_of(self.model):
@@ -331,6 +353,12 @@ class Terms(Message):
     def features_of(self, party: str) -> list[int]:
         """Return which of the m encoded features a party has; its secret basis is zero on all others."""
         return features_without(self.table_schema, self.absent_columns_of(party))
+
+    def latent_dims_of(self, party: str) -> range:
+        """Return how many numbers of a row a party may send: ``latent_dim`` alone, unless it may choose."""
+        if self.least_latent_dim is None:
+            return range(self.latent_dim, self.latent_dim + 1)
+        return range(self.least_latent_dim, min(self.latent_dim, self.schema_of(party).width) + 1)
 
     @property
     def sealing_suites(self) -> tuple[SealingSuite, ...]:

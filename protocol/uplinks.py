@@ -30,12 +30,12 @@ def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
     rep, anchor_rep, labels = manifest.arrays[: len(UPLINK_ARRAYS)]
     if manifest.party in terms.late_consumers and rep.shape[0]:
         raise TermsMismatchError(f"an uplink with rows, though {manifest.party} is a late consumer")
-    if rep.shape[1] != terms.latent_dim:
-        raise ShapeMismatchError("representation", ("rows", terms.latent_dim), rep.shape)
-    if anchor_rep.shape != (terms.anchor.rows, terms.latent_dim):
-        raise ShapeMismatchError(
-            "anchor representation", (terms.anchor.rows, terms.latent_dim), anchor_rep.shape
-        )
+    allowed, latent_dim = terms.latent_dims_of(manifest.party), rep.shape[1]
+    if latent_dim not in allowed:
+        wanted = f"{allowed[0]} to {allowed[-1]}" if len(allowed) > 1 else allowed[0]
+        raise ShapeMismatchError("representation", ("rows", wanted), rep.shape)
+    if anchor_rep.shape != (terms.anchor.rows, latent_dim):
+        raise ShapeMismatchError("anchor representation", (terms.anchor.rows, latent_dim), anchor_rep.shape)
     label_dtype = terms.table_schema.label_column.wire_dtype
     for spec, expected in ((rep, terms.rep_dtype), (anchor_rep, terms.rep_dtype), (labels, label_dtype)):
         if spec.dtype != expected:

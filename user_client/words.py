@@ -104,7 +104,11 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
     if found.rows and terms.sums is None:  # of sums nothing is projected away
         least, signal = terms.least_signal, found.signal
         is_lost = least is not None and signal is not None and signal.kept < least
-        (warnings if is_lost else rest).append(signal_in_words(signal, least, has_curves=bool(found.banded)))
+        words = signal_in_words(
+            signal, least, has_curves=bool(found.banded), may_choose=bool(found.to_choose_from)
+        )
+        (warnings if is_lost else rest).append(words)
+        rest += fewer_in_words(found.to_choose_from)
     if found.information:
         rest.append(information_in_words(found.information))
     return warnings, rest
@@ -166,8 +170,13 @@ def _counts_in_words(profile: Sequence[ColumnProfile], *, is_short: bool) -> lis
     return lines
 
 
-def signal_in_words(signal: Signal | None, least: float | None, *, has_curves: bool = False) -> str:
-    """Return how much of a table's own score lies along its leading axes, and whether that is enough."""
+def signal_in_words(
+    signal: Signal | None, least: float | None, *, has_curves: bool = False, may_choose: bool = False
+) -> str:
+    """Return how much of a table's own score lies along its leading axes, and whether that is enough.
+
+    An institution that ``may_choose`` could send more numbers of each row.
+    """
     if signal is None and has_curves:
         return (
             "along straight lines these rows say nothing about their label, but along curves, as said above"
@@ -184,7 +193,11 @@ def signal_in_words(signal: Signal | None, least: float | None, *, has_curves: b
         f" {signal.projected_auc:.1%}"
     )
     if least is not None and signal.kept < least:
-        words += f"\nthe terms ask for {least:g}: ask the lead for terms with a larger latent_dim"
+        words += f"\nthe terms ask for {least:g}: " + (
+            "send more numbers of each row, with --latent-dim"
+            if may_choose
+            else "ask the lead for terms with a larger latent_dim"
+        )
     return words
 
 
@@ -280,7 +293,8 @@ def summary_in_words(prepared: Prepared, refused: Sequence[str] = (), picture: P
     if prepared.isolated:
         lines.append(f"warning: {isolated_in_words(prepared.isolated)}")
     if prepared.rows:
-        lines.append(signal_in_words(prepared.signal, prepared.least_signal))
+        may_choose = prepared.latent_dim < (prepared.most_latent_dim or 0)
+        lines.append(signal_in_words(prepared.signal, prepared.least_signal, may_choose=may_choose))
     if 0 < prepared.rows < prepared.latent_dim:
         lines.append(
             f"there are fewer rows than the {prepared.latent_dim} latent dimensions: the directions without"

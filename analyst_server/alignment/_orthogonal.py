@@ -102,8 +102,8 @@ def mean_aligned(
         own = [changes_of_basis[index] for index in chosen]
         return np.asarray(anchor_reps.added(_sum_of_group, own=own, of=chosen) / len(own))
     pairs = [(anchor_reps[index], changes_of_basis[index]) for index in chosen]
-    mean = np.zeros(anchor_reps[0].shape, np.result_type(*[matrix for pair in pairs for matrix in pair]))
-    rows, latent_dim = mean.shape
+    rows, latent_dim = len(anchor_reps[0]), changes_of_basis[0].shape[1]
+    mean = np.zeros((rows, latent_dim), np.result_type(*[matrix for pair in pairs for matrix in pair]))
 
     def add(first: int, last: int) -> None:
         aligned = np.empty((min(BLOCK_ROWS, last - first), latent_dim), mean.dtype)

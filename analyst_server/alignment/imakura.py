@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
 from analyst_server.alignment._spectral import Stack, fit_by_least_squares, leading_directions
 
@@ -12,12 +14,13 @@ def align_imakura(
     anchor_reps: AnchorReps,
     *,
     trusted: Sequence[int] | None = None,
+    latent_dim: int | None = None,
 ) -> Solution:
     """Return the change-of-basis matrices of Imakura's Data Collaboration.
 
     Solves ``min ||A_i G_i - U||_F`` for each party, where ``U`` holds the top ``l`` left singular
     vectors of ``[A_1 .. A_c]`` [1]_, [2]_: ``G_i = A_i^+ U``. ``U R`` with any invertible ``R`` is as good
-    a target; it turns ``G_i`` into ``G_i R``, which is left to the caller. ``l`` is the smallest l_i.
+    a target; it turns ``G_i`` into ``G_i R``, which is left to the caller.
     Computing ``U`` is nearly all of the cost: ``min{a (c l)**2, a**2 c l}`` flops.
 
     Parameters
@@ -26,6 +29,8 @@ def align_imakura(
         ``A_i = A @ F_i``, float32 or float64. Not modified.
     trusted : sequence of int, optional
         ``U`` is computed from these parties alone.
+    latent_dim : int, optional
+        l; the smallest l_i if not given. A direction that no party has is a column of zeros.
 
     Returns
     -------
@@ -40,7 +45,12 @@ def align_imakura(
     .. [2] Imakura, Sakurai, ASCE-ASME J. Risk Uncertainty A 6 (2020) 04020018.
     """
     chosen = range(len(anchor_reps)) if trusted is None else trusted
-    count = min(rep.shape[1] for rep in anchor_reps)
-    target, _ = leading_directions(Stack([anchor_reps[index] for index in chosen]), count)
+    stack = Stack([anchor_reps[index] for index in chosen])
+    count = latent_dim or min(rep.shape[1] for rep in anchor_reps)
+    directions, values = leading_directions(stack, min(count, *stack.shape))
+    # a direction that nobody has would be noise, and a model would take it for as telling as any other
+    there = values > np.finfo(anchor_reps[0].dtype).eps * max(count, 8) * values[0]
+    target = np.zeros((stack.shape[0], count))
+    target[:, : len(values)] = directions * there
     changes: list[Matrix] = [fit_by_least_squares(rep, target) for rep in anchor_reps]
     return Solution(changes, target, "U")

@@ -18,6 +18,7 @@ def align_kawakami(
     anchor_reps: AnchorReps,
     *,
     trusted: Sequence[int] | None = None,
+    latent_dim: int | None = None,
 ) -> Solution:
     """Return the change-of-basis matrices of Kawakami's Data Collaboration.
 
@@ -25,7 +26,7 @@ def align_kawakami(
     ``sum_i ||A_i g_ik||**2 = 1`` and orthogonally to the columns before it [1]_, [2]_: the ``l``
     smallest solutions of a generalised eigenvalue problem of order ``c l``. With ``A_i = Q_i R_i`` and
     the singular values ``s`` and right singular vectors ``V`` of ``[Q_1 .. Q_c]``,
-    ``G_i = R_i^-1 V_i``, and its eigenvalues are ``2 c - 2 s**2``. ``l`` is the smallest l_i. The singular
+    ``G_i = R_i^-1 V_i``, and its eigenvalues are ``2 c - 2 s**2``. The singular
     vectors are nearly all of the cost: ``min{a (c l)**2, a**2 c l}`` flops.
 
     Parameters
@@ -34,6 +35,8 @@ def align_kawakami(
         ``A_i = A @ F_i``, float32 or float64. Not modified.
     trusted : sequence of int, optional
         The problem is solved for these parties alone; the others are fitted to its answer by least squares.
+    latent_dim : int, optional
+        l; the smallest l_i if not given.
 
     Returns
     -------
@@ -48,7 +51,7 @@ def align_kawakami(
     .. [2] Nosaka, Takano, Yoshise, arXiv:2403.02780v5, Eq. (13).
     """
     chosen = range(len(anchor_reps)) if trusted is None else trusted
-    count = min(rep.shape[1] for rep in anchor_reps)
+    count = latent_dim or min(rep.shape[1] for rep in anchor_reps)
     weights = [whiten(rep) for rep in anchor_reps]
     stack = Stack([anchor_reps[index] for index in chosen], [weights[index] for index in chosen])
     directions, values = leading_directions(stack, min(count, *stack.shape))

@@ -37,8 +37,8 @@ class Method:
     is_orthogonal : bool
         Every G_i is orthogonal and keeps lengths, so the bases have to be orthonormal.
     is_least_squares : bool
-        G_i is ``A_i^+ Z`` for a ``Z`` of unit size: it undoes the scale of ``A_i``, the l_i may differ,
-        and any invertible right factor is as good as another.
+        G_i is ``A_i^+ Z`` for a ``Z`` of unit size: it undoes the scale of ``A_i``, the l_i may differ from
+        each other and from l, and any invertible right factor is as good as another.
     options : tuple of str
         Further arguments of `align` that ``solve`` takes, by name.
     fit : callable, optional
@@ -62,8 +62,8 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "isotropic": Method(
             align_isotropic, is_orthogonal=True, options=("anchor_is_isotropic",), works_by_group=True
         ),
-        "imakura": Method(align_imakura, is_least_squares=True),
-        "kawakami": Method(align_kawakami, is_least_squares=True),
+        "imakura": Method(align_imakura, is_least_squares=True, options=("latent_dim",)),
+        "kawakami": Method(align_kawakami, is_least_squares=True, options=("latent_dim",)),
         "procrustes": Method(align_procrustes, is_orthogonal=True, works_by_group=True),
         "gopp": Method(align_gopp, is_orthogonal=True, works_by_group=True),
         "rdp": Method(align_rdp, fit=fit_by_rdp),
@@ -119,6 +119,7 @@ def align(
     target: str = "identity",
     trusted: Sequence[int] | None = None,
     anchor_is_isotropic: bool = False,
+    latent_dim: int | None = None,
     rng: np.random.Generator,
 ) -> Alignment:
     """Align all parties by the named method.
@@ -137,6 +138,8 @@ def align(
         The parties that shape the target; all of them if not given.
     anchor_is_isotropic : bool
         Whether ``A.T @ A`` is a multiple of the identity by construction.
+    latent_dim : int, optional
+        l of the common representation, for a method of least squares; the smallest l_i if not given.
     rng : numpy.random.Generator
         Repeatable randomness; its seed is in the terms.
 
@@ -157,7 +160,7 @@ def align(
     if anchor_is_isotropic and chosen.is_orthogonal:
         _check_orthonormal(anchor_reps, range(len(anchor_reps)) if trusted is None else trusted)
     reps = [np.ldexp(rep, -exponent) for rep in anchor_reps] if exponent else anchor_reps
-    known = {"anchor_is_isotropic": anchor_is_isotropic}
+    known = {"anchor_is_isotropic": anchor_is_isotropic, "latent_dim": latent_dim}
     start = time.perf_counter()
     given = list(reps) if isinstance(reps, SpreadReps) and not chosen.works_by_group else reps
     solution = chosen.solve(given, trusted=trusted, **{name: known[name] for name in chosen.options})
@@ -185,8 +188,8 @@ def align_to(method: str, anchor_rep: Matrix, target_rep: Matrix, *, parties: in
     ----------
     method : str
         The one of `METHODS` that the others were aligned by.
-    anchor_rep : (a, l) ndarray
-        ``A_i`` of the party; finite and not zero. Not modified.
+    anchor_rep : (a, l_i) ndarray
+        ``A_i`` of the party; finite and not zero. Not modified. l_i may differ from l as for `align`.
     target_rep : (a, l) ndarray
         `Alignment.target_rep` of the others.
     parties : int
@@ -200,7 +203,8 @@ def align_to(method: str, anchor_rep: Matrix, target_rep: Matrix, *, parties: in
         If the anchor representation has another shape than the target, is zero or not finite.
     """
     chosen = METHODS[method]
-    if anchor_rep.shape != target_rep.shape:
+    of_other_width = anchor_rep.shape[1:] != target_rep.shape[1:] and not chosen.is_least_squares
+    if len(anchor_rep) != len(target_rep) or of_other_width:
         raise AnchorRepError(0, f"has shape {anchor_rep.shape}, expected {target_rep.shape}")
     exponent = _common_exponent([anchor_rep])
     rep = np.ldexp(anchor_rep, -exponent)

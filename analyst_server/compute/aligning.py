@@ -27,7 +27,10 @@ from runtime.denormals import tiny_as_zero
 
 @dataclass(frozen=True, eq=False)
 class AlignedBy:
-    """One method's alignment of all parties: G_i (c, l, l) and the target (a, l), along the model's axes."""
+    """One method's alignment of all parties: G_i and the target (a, l), along the model's axes.
+
+    The G_i are (c, L, l) with the largest l_i, L: behind the l_i rows of a party are zeros.
+    """
 
     method: str
     changes: NDArray[Any]
@@ -43,7 +46,7 @@ class Aligner:
     ----------
     spec : RoundSpec
     blobs : Blobs
-    anchor_reps : sequence of (a, l) ndarray
+    anchor_reps : sequence of (a, l_i) ndarray
         ``A_i``, in the order of the parties.
     trusted : sequence of int
         The parties that shape the target.
@@ -72,12 +75,13 @@ class Aligner:
                 target=spec.alignment.target,
                 trusted=self.trusted,
                 anchor_is_isotropic=spec.anchor_is_isotropic,
+                latent_dim=spec.latent_dim,
                 rng=np.random.default_rng(spec.alignment.seed),
             )
         except AnchorRepError as error:
             party = spec.parties[error.index].party
             raise ValueError(f"the anchor representation of {party} {error.reason}") from None
-        changes, target = np.stack(found.changes_of_basis), found.target_rep
+        changes, target = _stacked(found.changes_of_basis), found.target_rep
         if trainable_of(spec.model).needs_principal_axes:
             axes = self._principal_axes(changes)
             changes, target = changes @ axes, target @ axes
@@ -90,7 +94,7 @@ class Aligner:
         Returns
         -------
         chosen : AlignedBy
-        compared : dict of str to (c, l, l) ndarray
+        compared : dict of str to (c, L, l) ndarray
             G_i of all parties by every candidate that could align them before the time was over, in the
             order of the terms.
         choice : Choice
@@ -137,7 +141,7 @@ def alignments_of(
     terms: AutoAlignmentTerms,
     changes: Mapping[str, Callable[[], NDArray[Any]]],
 ) -> Alignments:
-    """Return the rows that train, with what each method makes of them: its (c, l, l) of all parties.
+    """Return the rows that train, with what each method makes of them: its (c, L, l) of all parties.
 
     They are compared with the model of the terms, or the first of its candidates, because what is lost by
     an alignment depends on the model: one that uses distances loses more by stretched directions.
@@ -145,11 +149,12 @@ def alignments_of(
     parts = training_parts(spec, blobs, left_out)
     taken = [part.index for part in parts]
     # one party after another, as the aligned rows are
-    rep = np.concatenate([part.rep(blobs) for part in parts])
+    widest = max((part.arrays.rep.shape[1] for part in parts), default=0)
+    rep = np.concatenate([_widened(part.rep(blobs), widest) for part in parts])
     return Alignments(
         rep=rep,
         senders=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
-        changes={name: partial(_taken_from, of_all, taken) for name, of_all in changes.items()},
+        changes={name: partial(_taken_from, of_all, taken, widest) for name, of_all in changes.items()},
         model=first_model_of(spec.model),
         budget_s=terms.budget_s,
         seed=terms.seed,
@@ -158,5 +163,16 @@ def alignments_of(
     )
 
 
-def _taken_from(changes: Callable[[], NDArray[Any]], taken: Sequence[int]) -> NDArray[Any]:
-    return np.asarray(changes()[taken])
+def _taken_from(changes: Callable[[], NDArray[Any]], taken: Sequence[int], widest: int) -> NDArray[Any]:
+    return np.asarray(changes()[taken, :widest])
+
+
+def _stacked(changes: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the G_i as one array, (c, L, l), with zeros behind those that have fewer rows."""
+    most = max(len(change) for change in changes)
+    return np.stack([np.pad(change, ((0, most - len(change)), (0, 0))) for change in changes])
+
+
+def _widened(rep: NDArray[Any], width: int) -> NDArray[Any]:
+    """Return rows with zeros behind their numbers, up to a width."""
+    return rep if rep.shape[1] == width else np.pad(rep, ((0, 0), (0, width - rep.shape[1])))

@@ -26,9 +26,10 @@ def predict_anchors(
     key, written = f"{spec.folder}/anchor_predictions", 0
     for party, change in zip(spec.parties, changes, strict=True):
         anchor_rep = at_least_single(blobs, party.anchor_rep, party.anchor_rep_scale)
+        own = change[: anchor_rep.shape[1]]
         for start in range(0, len(anchor_rep), _BATCH_ROWS):
             batch = anchor_rep[start : start + _BATCH_ROWS]
-            predicted = probabilities(np.asarray(batch @ change.astype(batch.dtype)))
+            predicted = probabilities(np.asarray(batch @ own.astype(batch.dtype)))
             piece = raw_bytes(little_endian(predicted, "f4"))
             blobs.append(key, written, piece)
             written += len(piece)

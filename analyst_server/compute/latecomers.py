@@ -51,7 +51,7 @@ class LatecomerSpec:
 
 
 def align_latecomer(spec: LatecomerSpec, blobs: Blobs) -> StoredArray:
-    """Return G_i (l, l), or ``h(A_i G_i)`` (a, classes) where the terms ask for that.
+    """Return G_i (l_i, l), or ``h(A_i G_i)`` (a, classes) where the terms ask for that.
 
     Raises
     ------

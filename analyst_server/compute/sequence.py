@@ -93,6 +93,8 @@ class RoundSpec:
         What the model may tell of one row.
     features : int
         Encoded features of a row; a model with privacy takes its scale from them.
+    latent_dim : int, optional
+        l of the common representation; the smallest l_i if not given.
     keeps_target : bool
         Whether parties may come that are aligned to the same target later.
     lacking : frozenset of str
@@ -114,6 +116,7 @@ class RoundSpec:
     rows_have_noise: bool = False
     model_privacy: ModelPrivacyTerms | None = None
     features: int = 1
+    latent_dim: int | None = None
     keeps_target: bool = False
     lacking: frozenset[str] = frozenset()
     model_groups: ModelGroupsTerms | None = None
@@ -158,6 +161,7 @@ class RoundSpec:
             rows_have_noise=rows_have_noise,
             model_privacy=terms.model_privacy,
             features=terms.table_schema.width,
+            latent_dim=terms.latent_dim,
             keeps_target=bool(terms.late_consumers),
             lacking=frozenset(each.party for each in terms.absent_columns),
             model_groups=terms.model_groups,
@@ -191,7 +195,10 @@ class SuspectedParty:
 
 @dataclass(frozen=True)
 class AlignedRound:
-    """What came of the alignment; ``changes_of_basis`` is (c, l, l) in the order of the parties."""
+    """What came of the alignment; ``changes_of_basis`` is (c, L, l) in the order of the parties.
+
+    L is the largest l_i. Behind the l_i rows of a party are zeros.
+    """
 
     method: str
     """The one in the terms, or the chosen one."""

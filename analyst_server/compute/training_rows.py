@@ -43,7 +43,7 @@ class TrainingPart:
         return self.arrays.rep.shape[0] if self.numbers is None else len(self.numbers)
 
     def rep(self, blobs: Blobs) -> NDArray[Any]:
-        """Return X~_i of these rows, (n, l), in a type to compute in."""
+        """Return X~_i of these rows, (n, l_i), in a type to compute in."""
         if self.numbers is None:
             return at_least_single(blobs, self.arrays.rep, self.arrays.rep_scale)
         stored = self.arrays.rep.open(blobs)
@@ -57,9 +57,9 @@ class TrainingPart:
         return found
 
     def aligned_rep(self, blobs: Blobs, change: NDArray[Any]) -> NDArray[Any]:
-        """Return ``X~_i G_i`` of these rows, (n, l)."""
+        """Return ``X~_i G_i`` of these rows, (n, l), with G_i as `sequence.AlignedRound` keeps it."""
         rep = self.rep(blobs)
-        return np.asarray(rep @ change.astype(rep.dtype))
+        return np.asarray(rep @ change[: rep.shape[1]].astype(rep.dtype))
 
     def labels(self, blobs: Blobs) -> NDArray[Any]:
         """Return their labels, (n,), in a type to compute in."""
@@ -117,7 +117,8 @@ def training_parts(spec: RoundSpec, blobs: Blobs, left_out: Sequence[str]) -> li
     """
     taken = [(index, one) for index, one in enumerate(spec.parties) if one.party not in left_out]
     rows = sum(one.rep.shape[0] for _, one in taken)
-    most = spec.most_training_bytes // (_NUMBER_BYTES * spec.parties[0].rep.shape[1])
+    latent_dim = spec.latent_dim or spec.parties[0].rep.shape[1]
+    most = spec.most_training_bytes // (_NUMBER_BYTES * latent_dim)
     if rows <= most:
         return [TrainingPart(index, one, None) for index, one in taken]
     share, rng = most / rows, np.random.default_rng(spec.alignment.seed)

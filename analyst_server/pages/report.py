@@ -58,6 +58,7 @@ def report_text(report: Report) -> str:
         for party in report["parties"]
     ]
     lines += [f"  {party}: {_EXCLUDED}" for party in report.get("excluded", [])]
+    lines += [f"  {party} {words}" for party, words in _fewer_numbers(report)]
     lines += [f"  {party}: {words}" for party, words in _privacy(report)]
     lines += [f"  warning: {party} {words}" for party, words in _absent(report)]
     if report["results"]:
@@ -112,6 +113,7 @@ def report_sections(report: Report) -> list[list[str]]:
             ],
         ),
         *[paragraph(f"{party} was {_EXCLUDED}.") for party in report.get("excluded", [])],
+        *[paragraph(f"{party} {words}.") for party, words in _fewer_numbers(report)],
         *[paragraph(f"{party} says of its rows: {words}.") for party, words in _privacy(report)],
         *[paragraph(f"Warning: {party} {words}.") for party, words in _absent(report)],
     ]
@@ -180,6 +182,16 @@ def findings(alignment: AlignmentReport) -> list[str]:
         )
         lines.append(f"  {_cost(suspicion, alignment['left_out'])}")
     return lines
+
+
+def _fewer_numbers(report: Report) -> list[tuple[str, str]]:
+    """Return which parties have chosen to send fewer numbers of a row than l."""
+    found = [(party["party"], party.get("latent_dim")) for party in report["parties"]]
+    return [
+        (party, f"sends {exact(own)} numbers of a row, and the model takes {exact(report['latent_dim'])}")
+        for party, own in found
+        if own is not None and own < report["latent_dim"]
+    ]
 
 
 def _absent(report: Report) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from analyst_server.compute.sequence import RoundResult
 from analyst_server.compute.sums import SumsResult
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
+from analyst_server.services.stored import stored_manifest
 from analyst_server.store import Collaboration, Downlink, StoredArray, Unit, Uplink
 from protocol.arrays import Layout, frame, little_endian, raw_bytes, specify
 from protocol.codec import digest
@@ -316,8 +317,8 @@ def _write_arrays(
         return
     changes = result.alignment.changes_of_basis.open(analyst.blobs)
     for uplink, change in zip(uplinks, changes, strict=True):
-        own = result.model.of_party(uplink.party)
-        yield as_blob("change_of_basis", change, dtype), model_in(own.onnx_file)
+        own, latent_dim = result.model.of_party(uplink.party), stored_manifest(uplink).rep.shape[1]
+        yield as_blob("change_of_basis", change[:latent_dim], dtype), model_in(own.onnx_file)
 
 
 def change_dtype(terms: Terms) -> Dtype:

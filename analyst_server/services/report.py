@@ -16,6 +16,7 @@ from analyst_server.services.report_answers import (
     EstimateReport,
     HeadlineReport,
     JudgementReport,
+    PartyReport,
     Report,
     Results,
 )
@@ -141,30 +142,32 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
         "results": results,
         "excluded": sorted(unit.excluded(collaboration.id)),
         "member_scores": scores.reported(unit, collaboration.id),
-        "parties": [
-            {
-                "party": uplink.party,
-                "rows": uplink.rows if terms.sums is None else None,
-                "late_consumer": uplink.party in terms.late_consumers,
-                "absent_columns": list(terms.absent_columns_of(uplink.party)),
-                "uplink_formula_bytes": uplink_formula_bytes(terms, uplink.rows),
-                "uplink_payload_bytes": uplink.payload_bytes,
-                "downlink_formula_bytes": (
-                    downlink_formula_bytes(terms, _parameters_of(uplink.party, results)) if results else None
-                ),
-                "received_at": uplink.received_at,
-                # what a party did to its rows is known to itself and to the analyst only
-                "privacy": stored_manifest(uplink).privacy.model_dump()
-                if viewer in (None, uplink.party)
-                else None,
-            }
-            for uplink in uplinks
-        ],
+        "parties": [_party_report(terms, uplink, results, viewer) for uplink in uplinks],
         "wire": as_json(explanation) if explanation else None,
         "history": [
             {"at": entry.at, "event": entry.event, "party": entry.party, "state": entry.state}
             for entry in unit.ledger(collaboration.id)
         ],
+    }
+
+
+def _party_report(terms: Terms, uplink: Uplink, results: Results | None, viewer: str | None) -> PartyReport:
+    manifest, back = stored_manifest(uplink), None
+    own_dim = None if terms.sums else manifest.rep.shape[1]
+    if results:
+        back = downlink_formula_bytes(terms, _parameters_of(uplink.party, results), own_dim)
+    return {
+        "party": uplink.party,
+        "rows": uplink.rows if terms.sums is None else None,
+        "latent_dim": own_dim,
+        "late_consumer": uplink.party in terms.late_consumers,
+        "absent_columns": list(terms.absent_columns_of(uplink.party)),
+        "uplink_formula_bytes": uplink_formula_bytes(terms, manifest),
+        "uplink_payload_bytes": uplink.payload_bytes,
+        "downlink_formula_bytes": back,
+        "received_at": uplink.received_at,
+        # what a party did to its rows is known to itself and to the analyst only
+        "privacy": manifest.privacy.model_dump() if viewer in (None, uplink.party) else None,
     }
 
 

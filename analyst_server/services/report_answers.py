@@ -21,6 +21,8 @@ class PartyReport(Answer):
     party: str
     rows: int | None
     """None under sums: the analyst does not learn it."""
+    latent_dim: int | None
+    """How many numbers it sends of a row; None under sums."""
     late_consumer: bool
     absent_columns: list[str]
     """The columns that it takes part without."""

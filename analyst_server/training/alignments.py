@@ -22,7 +22,7 @@ from analyst_server.training.models import Model, Senders
 from analyst_server.training.tasks import AnyLabels, Matrix, Task
 
 Changes = NDArray[np.floating]
-"""The G_i of one method, (c, l, l), by the numbers of the parties."""
+"""The G_i of one method, (c, L, l), by the numbers of the parties; zeros behind one of fewer rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,9 @@ class Alignments:
 
     Attributes
     ----------
-    rep : (n, l) ndarray
-        ``X~_i`` of all parties, stacked. Only one method's rows are in memory beside it at a time.
+    rep : (n, L) ndarray
+        ``X~_i`` of all parties, stacked, with zeros behind rows of fewer numbers. Only one method's rows are
+        in memory beside it at a time.
     senders : (n,) ndarray of int
         The number of the party that sent each row.
     changes : mapping of str to callable
@@ -105,7 +106,7 @@ class Alignments:
 
     def _aligned(self, method: str, taken: NDArray[np.intp]) -> Matrix:
         changes = self.changes[method]()
-        aligned = np.empty((len(taken), self.rep.shape[1]), self.rep.dtype)
+        aligned = np.empty((len(taken), changes.shape[2]), self.rep.dtype)
         for party in np.unique(self.senders[taken]):
             own = self.senders[taken] == party
             aligned[own] = self.rep[taken[own]] @ changes[party].astype(self.rep.dtype)

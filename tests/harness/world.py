@@ -135,17 +135,19 @@ def make_uplink(
     *,
     rows: int = 30,
     seed: int = 0,
+    own_dim: int | None = None,
     arrays: dict[str, NDArray[Any]] | None = None,
     **changed: Any,
 ) -> Uplink:
     """Return an uplink of separable rows; ``arrays`` replaces some of its arrays, ``changed`` fields."""
+    own_dim = own_dim or terms.latent_dim
     rng = np.random.default_rng(seed)
     labels = np.arange(rows) % terms.table_schema.label_column.outputs
-    projected = rng.standard_normal((rows, terms.latent_dim)) + 2 * labels[:, None]
+    projected = rng.standard_normal((rows, own_dim)) + 2 * labels[:, None]
     # as long as encoded rows can be
     projected *= longest_row(terms.table_schema) / np.linalg.norm(projected, axis=1).max(initial=1)
     rep, rep_scale = in_type(projected, terms)
-    basis = np.linalg.qr(rng.standard_normal((terms.anchor.rows, terms.latent_dim)))[0]
+    basis = np.linalg.qr(rng.standard_normal((terms.anchor.rows, own_dim)))[0]
     anchor_rep, anchor_rep_scale = in_type(basis, terms)
     scales = {"rep_scale": rep_scale, "anchor_rep_scale": anchor_rep_scale}
     values: dict[str, NDArray[Any]] = {

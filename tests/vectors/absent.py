@@ -15,7 +15,7 @@ ABSENT_LINE: Final = (
     " zero on their encoded features, of its rows and of the anchor. The model predicts there from the other"
     " columns alone."
 )
-_WARNINGS: Final = (
+WARNINGS: Final = (
     "Warning: approximate alignment: the common representation is exact where the secret bases of all"
     " institutions span the same space, and an institution that lacks columns cannot have the same space as"
     " the others. Its rows may teach the model less, and it may be predicted for worse. The report says how"
@@ -29,7 +29,7 @@ def absent_text(text: str) -> str:
     """Return what people read of `ABSENT_TERMS`, from the text of the same terms without absent columns."""
     before, after = text.split("Warning: nothing is projected away: ")
     return (
-        (before + _WARNINGS + after.split("\n", 1)[1])
+        (before + WARNINGS + after.split("\n", 1)[1])
         .replace("5 numbers (20 bytes)", "3 numbers (12 bytes)")
         .replace("(100 bytes)", "(60 bytes)")
         .replace("along the 5 leading", "along the 3 leading")

@@ -30,12 +30,13 @@ from tests.vectors.examples import (
     f32,
     scaled,
 )
+from tests.vectors.fewer import uplinks_of_fewer
 from tests.vectors.packing import pack, to_json
 
 
 def uplinks() -> Iterator[Case]:
     halves = changed(SCALED_UPLINK, "arrays", 1, "dtype", to="f2")
-    for name, verdict, manifest in [
+    of_one_width = [
         ("as the terms promise", "valid", UPLINK),
         ("a consumer without rows", "valid", CONSUMER_UPLINK),
         ("one latent dimension too many", "shape-mismatch", changed(UPLINK, "arrays", 0, "shape", to=[3, 3])),
@@ -48,12 +49,14 @@ def uplinks() -> Iterator[Case]:
         ("scaled 8-bit integers, but an anchor of halves", "dtype-mismatch", halves),
         ("singles where the terms say 8-bit integers", "dtype-mismatch",
             {**UPLINK, "terms_digest": SCALED_UPLINK["terms_digest"]}),
-    ]:  # fmt: skip
-        is_scaled = manifest["terms_digest"] == SCALED_UPLINK["terms_digest"]
+    ]  # fmt: skip
+    under = {UPLINK["terms_digest"]: TERMS, SCALED_UPLINK["terms_digest"]: SCALED_TERMS}
+    judged = [(*case, under[case[2]["terms_digest"]]) for case in of_one_width]
+    for name, verdict, manifest, terms in [*judged, *uplinks_of_fewer()]:
         yield {
             "name": name,
             "verdict": verdict,
-            "terms": pack(SCALED_TERMS if is_scaled else TERMS).hex(),
+            "terms": pack(terms).hex(),
             "manifest": pack(manifest).hex(),
             "whole_digest": hashlib.sha256(b"".join(a["digest"] for a in manifest["arrays"])).hexdigest(),
         }

@@ -26,6 +26,7 @@ from tests.vectors.examples import (
     changed,
     shown_digest,
 )
+from tests.vectors.fewer import FEWER_OF_FEWER_TERMS, FEWER_TERMS, fewer_of_fewer_text, fewer_text
 from tests.vectors.groups import GROUP_TERMS, group_text
 from tests.vectors.multilabel import MULTILABEL_TERMS, multilabel_text
 from tests.vectors.packing import pack
@@ -384,6 +385,12 @@ def shown_texts() -> Iterator[Case]:
         ),
         ("absent columns", ABSENT_TERMS, absent_text(TERMS_2_TEXT)),
         ("models of groups", GROUP_TERMS, group_text(TERMS_2_TEXT)),
+        ("a choice of how many numbers of a row", FEWER_TERMS, fewer_text(TERMS_2_TEXT)),
+        (
+            "such a choice of an institution with fewer features",
+            FEWER_OF_FEWER_TERMS,
+            fewer_of_fewer_text(TERMS_2_TEXT),
+        ),
         (
             "terms that replace others",
             CORRECTED_TERMS,

@@ -22,6 +22,7 @@ from tests.vectors.examples import (
     WEIGHTED_TERMS,
     changed,
 )
+from tests.vectors.fewer import broken_fewer, valid_fewer
 from tests.vectors.multilabel import BROKEN_MULTILABEL, MULTILABEL_TERMS
 
 CORRECTED_TERMS: Final = {**TERMS_2, "collaboration_id": "01" * 16, "replaces": TERMS["collaboration_id"]}
@@ -44,6 +45,7 @@ TERMS_OF_SCHEMA_2: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("terms with a choice among models", AUTO_TERMS),
     ("terms with a choice among alignments", ALIGNED_TERMS),
     ("terms with absent columns", ABSENT_TERMS),
+    *valid_fewer(),
 )
 BROKEN_MODELS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("terms that replace themselves", {**TERMS_2, "replaces": TERMS_2["collaboration_id"]}),
@@ -72,4 +74,10 @@ BROKEN_MODELS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 def broken_terms() -> list[tuple[str, dict[str, Any]]]:
     """Return terms of schema 2 that MUST be refused: for columns, labels, alignment, or what is absent."""
-    return [*broken_columns(), *broken_alignments(), *BROKEN_ABSENT, *BROKEN_MULTILABEL]
+    return [
+        *broken_columns(),
+        *broken_alignments(),
+        *BROKEN_ABSENT,
+        *broken_fewer(),
+        *BROKEN_MULTILABEL,
+    ]

@@ -47,7 +47,11 @@ _HELP = {
     "hold_out": "keep back this share of the rows to evaluate on, 0 for none; by default that of the terms",
     "dither": "noise on the projected rows, in their own standard deviations; by default that of the terms",
     "perturb_basis": "draw the basis from the rows plus this times uniform noise, e.g. 0.05",
+    "latent_dim": "send so many numbers of each row, where the terms have a least_latent_dim",
 }
+
+
+_OPTION_TYPES: Final = {"bool": bool, "int | None": int | None, "float | None": float | None}
 
 
 def _takes_privacy_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -64,7 +68,7 @@ def _takes_privacy_options(command: Callable[..., None]) -> Callable[..., None]:
             field.name,
             field.default,
             Annotated[
-                bool if field.default is False else float | None,
+                _OPTION_TYPES[str(field.type)],
                 typer.Option(f"--{field.name.replace('_', '-')}", help=_HELP[field.name]),
             ],
         )

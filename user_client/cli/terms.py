@@ -78,6 +78,7 @@ def check(
         "features": found.features,
         "misfits": [misfit.to_json() for misfit in found.misfits],
         "signal": asdict(found.signal) if found.signal else None,
+        "to_choose_from": [asdict(one) for one in found.to_choose_from],
         "information": asdict(found.information) if found.information else None,
         "isolated": asdict(found.isolated) if found.isolated else None,
         "banded": {name: asdict(told) for name, told in found.banded.items()},

@@ -258,11 +258,12 @@ def _check(manifest: DownlinkManifest, terms: Terms, uplink: UplinkManifest) -> 
         raise MalformedMessageError(
             "DownlinkManifest", "contains anchor predictions, which the terms do not have"
         )
-    shape = (terms.latent_dim, terms.latent_dim)
     if manifest.has_change_of_basis != (terms.sums is None):
         raise MalformedMessageError("DownlinkManifest", "a change of basis goes with rows, not with sums")
-    if manifest.has_change_of_basis and manifest.change_of_basis.shape != shape:
-        raise ShapeMismatchError("change of basis", shape, manifest.change_of_basis.shape)
+    if manifest.has_change_of_basis:
+        shape = (uplink.rep.shape[1], terms.latent_dim)
+        if manifest.change_of_basis.shape != shape:
+            raise ShapeMismatchError("change of basis", shape, manifest.change_of_basis.shape)
     _check_models(manifest, terms)
     _check_total(manifest, terms)
     if manifest.model.payload_bytes > MAX_MODEL_BYTES:

@@ -93,9 +93,10 @@ def examine(session: Session, directory: RoundDirectory) -> Examined:
     """
     terms = accepted_terms(directory)
     uplink = directory.find(UplinkManifest)
-    basis_shape = len(terms.features_of(session.membership.party)), terms.latent_dim
+    width = len(terms.features_of(session.membership.party))
+    own_dim = terms.latent_dim if uplink is None or uplink.has_sums else uplink.rep.shape[1]
     files = tuple(
-        file if file.role else _recognised(directory.path / file.name, file, basis_shape, uplink)
+        file if file.role else _recognised(directory.path / file.name, file, (width, own_dim), uplink)
         for file in directory.files()
     )
     leading = {**BASIS_FILES, **(ANCHOR_FILES if _anchor_is_superfluous(terms, directory) else {})}

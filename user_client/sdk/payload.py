@@ -53,6 +53,7 @@ from user_client.sdk.privacy import (
     dithered,
     isolated_by,
     non_readily_identifiable,
+    own_dim,
     treat,
 )
 from user_client.secret.local_model import LocalModel
@@ -231,9 +232,8 @@ def make_uplink(
     leaves, schema = kept.leaves(len(table.rows)), terms.schema_of(party)
     applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
     applied = dithered(applied, terms.dither)
-    treated = treat(
-        table.rows.where(leaves), table.labels[leaves], terms.latent_dim, applied, scratch, table.task, draws
-    )
+    own = own_dim(options, terms, party)
+    treated = treat(table.rows.where(leaves), table.labels[leaves], own, applied, scratch, table.task, draws)
     may_fit = fits_alone and table.task == terms.task
     alone = fit_alone(terms, treated.original, treated.labels) if may_fit else None
     treated = treated.without_rows() if is_late else treated
@@ -243,6 +243,7 @@ def make_uplink(
         _summary(terms, schema, payload, treated, sample, options, applied, threshold, source),
         table_rows=len(table.rows),
         held_out_rows=len(kept),
+        most_latent_dim=terms.latent_dims_of(party)[-1] if terms.least_latent_dim else None,
         alone=described(terms, alone),
     )
     exposed = None
@@ -269,13 +270,13 @@ def _summary(
     rows, basis = treated.rows, treated.secret_basis
     hidden, collusion_error = _reduction_risks(treated, applied)
     formula = uplink_formula(
-        rows=len(rows), anchor_rows=terms.anchor.rows, latent_dim=terms.latent_dim, bits=FORMULA_BITS
+        rows=len(rows), anchor_rows=terms.anchor.rows, latent_dim=basis.shape[1], bits=FORMULA_BITS
     )
     return Prepared(
         rows=len(rows),
         table_rows=len(rows),
         features=schema.width,
-        latent_dim=terms.latent_dim,
+        latent_dim=basis.shape[1],
         payload_bytes=sum(array.payload_bytes for array in payload.arrays),
         formula_bytes=formula.total_bytes,
         arrays=payload.arrays,

@@ -78,6 +78,8 @@ class Prepared:
     """The options that were asked for. With ``source`` they tell whether the same is prepared again."""
     source: str
     """Digest of the table file."""
+    most_latent_dim: int | None = None
+    """How many numbers of each row we could choose to send; None where the terms leave no choice."""
     held_out_rows: int = 0
     """Rows that are kept back to evaluate on."""
     alone: LocalFit | None = None

@@ -17,6 +17,7 @@ from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.labels import Task
 from protocol.messages import PrivacyRecord
 from protocol.table_schema import Schema
+from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.scratch import Scratch
 from user_client.privacy.information import Information, information
@@ -65,6 +66,9 @@ class PrivacyOptions:
     hold_out : float
         Keep back this share of the rows to evaluate on, 0 for none; unless it is given, the share of the
         terms. The manifest does not state it.
+    latent_dim : int
+        Send so many numbers of each row, where the terms leave the choice to each institution; unless it is
+        given, the ``latent_dim`` of the terms. The manifest states it as the width of its arrays.
 
     Raises
     ------
@@ -80,6 +84,7 @@ class PrivacyOptions:
     perturb_basis: float | None = None
     dither: float | None = None
     hold_out: float | None = None
+    latent_dim: int | None = None
 
     def __post_init__(self) -> None:
         self.record()
@@ -102,6 +107,29 @@ class PrivacyOptions:
         if self.epsilon is None or self.delta is None or self.clip is None:
             return None
         return gaussian_sigma(self.epsilon, self.delta, sensitivity=2 * self.clip)
+
+
+def own_dim(options: PrivacyOptions, terms: Terms, party: str) -> int:
+    """Return how many numbers of each row a party sends, l_i.
+
+    Raises
+    ------
+    InputError
+        If the options ask for a number that the terms do not allow.
+    """
+    allowed = terms.latent_dims_of(party)
+    if options.latent_dim is None:
+        return min(terms.latent_dim, allowed[-1])
+    if options.latent_dim in allowed:
+        return options.latent_dim
+    if terms.least_latent_dim is None:
+        raise InputError(
+            f"the terms ask for {terms.latent_dim} numbers of each row from every institution, got"
+            f" {options.latent_dim}"
+        )
+    raise InputError(
+        f"the terms allow from {allowed[0]} to {allowed[-1]} numbers of each row, got {options.latent_dim}"
+    )
 
 
 def non_readily_identifiable(options: PrivacyOptions) -> PrivacyOptions:

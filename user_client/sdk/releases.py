@@ -211,7 +211,7 @@ def _release(directory: RoundDirectory) -> Release:
         title=terms.title,
         received_at=directory.load(Receipt).received_at,
         rows=manifest.rows,
-        latent_dim=terms.latent_dim,
+        latent_dim=terms.latent_dim if manifest.has_sums else manifest.rep.shape[1],
         privacy=manifest.privacy.model_dump(),
         analyst=directory.home.membership().analyst_url,
         table=prepared.get("source", ""),

@@ -33,6 +33,7 @@ from user_client.privacy.isolation import Isolated
 from user_client.sdk import analyst_key, sums_limits
 from user_client.sdk.drafting_curves import banded_by, bends_of
 from user_client.sdk.ledger_check import follow_ledger
+from user_client.sdk.lower_dimensions import Kept, kept_by_fewer
 from user_client.sdk.policy import Policy
 from user_client.sdk.privacy import (
     axes_and_score,
@@ -44,7 +45,8 @@ from user_client.sdk.privacy import (
 from user_client.sdk.session import Session, require_role
 from user_client.sdk.unused import Unused, unused_in
 from user_client.secret.bands import Told
-from user_client.secret.signal import Signal
+from user_client.secret.expansion import Matrix64
+from user_client.secret.signal import OwnScore, Signal
 from user_client.tables import (
     ColumnProfile,
     EncodedTable,
@@ -82,6 +84,8 @@ class CheckedTable:
         that go with the label, and columns that the terms do not use and that predict the label.
     unused : Unused
         The columns that the terms do not use.
+    to_choose_from : tuple of Kept
+        What several numbers of numbers of a row would keep of the own score, where we may choose.
     """
 
     rows: int
@@ -96,6 +100,7 @@ class CheckedTable:
     banded: Mapping[str, Told] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     unused: Unused = field(default_factory=Unused)
+    to_choose_from: tuple[Kept, ...] = ()
 
 
 def check_table(
@@ -151,7 +156,7 @@ def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable) -> Ch
     if terms.sums is not None:  # of sums nothing is projected
         return checked
     _, all_axes, score = axes_and_score(table.rows, table.labels, terms.task)
-    axes = all_axes[:, : terms.latent_dim]
+    axes = all_axes[:, : terms.latent_dim]  # of a party that lacks columns there may be fewer
     some = table.rows.take(numbers)
     bends = bends_of(terms.model, terms.dither)
     return replace(
@@ -160,7 +165,16 @@ def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable) -> Ch
         information=bits_of(schema, some, some @ axes, number_type=terms.rep_dtype, dither=terms.dither),
         isolated=isolated_by(schema, some),
         banded=banded_by(schema, some, told, bends) if told is not None else {},
+        to_choose_from=_to_choose_from(terms, score, all_axes) if score else (),
     )
+
+
+def _to_choose_from(terms: Terms, score: OwnScore, axes: Matrix64) -> tuple[Kept, ...]:
+    least = terms.least_latent_dim
+    if least is None:
+        return ()
+    found = kept_by_fewer(score, axes, min(terms.latent_dim, len(axes)), least)
+    return tuple(one for one in found if one.latent_dim >= least)
 
 
 def fetch_terms(session: Session, directory: RoundDirectory, *, keep: bool) -> Terms:

@@ -274,7 +274,13 @@ def _check_signal(directory: RoundDirectory) -> None:
     if prepared.signal is None:
         return
     if prepared.signal.kept < least:
-        raise SignalLossError(prepared.signal.kept, least)
+        error = SignalLossError(prepared.signal.kept, least)
+        if prepared.latent_dim < (prepared.most_latent_dim or 0):
+            error.hint = (
+                f"run `odc prepare TABLE --latent-dim N` with N up to {prepared.most_latent_dim}, or send"
+                " anyway with --accept-signal-loss"
+            )
+        raise error
 
 
 def _check_policy(directory: RoundDirectory) -> None:

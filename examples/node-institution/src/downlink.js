@@ -42,7 +42,7 @@ export class DownlinkReader {
 }
 
 /** Require that a manifest is ours, and has what these terms say. */
-export function checkDownlinkManifest(manifest, { collaborationId, termsDigest, party, uplinkDigest, terms }) {
+export function checkDownlinkManifest(manifest, { collaborationId, termsDigest, party, uplinkDigest, terms, latent = terms.latent_dim }) {
   const own = manifest.collaboration_id === collaborationId && equal(manifest.terms_digest, termsDigest)
     && manifest.party === party && equal(manifest.uplink_digest, uplinkDigest);
   if (!own) refuse('not-permitted', 'a downlink for somebody else, or for another uplink');
@@ -51,8 +51,7 @@ export function checkDownlinkManifest(manifest, { collaborationId, termsDigest, 
   if ((manifest.models === undefined) !== (terms.model_groups === undefined)) refuse('malformed-message', 'models of groups that the terms do not have');
   if (terms.model_groups !== undefined && manifest.models.length > Math.ceil(terms.parties.length / terms.model_groups.least_parties)) refuse('limit-exceeded', 'more models than there can be groups');
   const [{ shape }] = manifest.arrays;
-  const l = terms.latent_dim;
-  const expected = names === 'anchor_predictions' ? [terms.anchor.rows, terms.table_schema.label_column.classes.length] : [l, l];
+  const expected = names === 'anchor_predictions' ? [terms.anchor.rows, terms.table_schema.label_column.classes.length] : [latent, terms.latent_dim];
   if (shape.join() !== expected.join()) refuse('shape-mismatch', `an array of ${shape} in the place of ${expected}`);
 }
 

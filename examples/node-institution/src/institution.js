@@ -27,7 +27,7 @@ import { anchorFor, byAnalyst, keyOf, receiptFor, termsFor } from './received.js
 import { SUITE, generate, rawPublic } from './seal.js';
 import { requireSignedBy, sign } from './signed.js';
 import { encodeLabels, encodeRows } from './table.js';
-import { featuresOf, rowRevealing, schemaOf } from './terms.js';
+import { featuresOf, latentDimsOf, rowRevealing, schemaOf } from './terms.js';
 import { checkManifest, dithered, makeArrays, sendUplink, signalKept } from './uplink.js';
 import { plainWords, plainWordsDigest } from './words.js';
 
@@ -262,9 +262,10 @@ export class Round {
     const sent = keepBack(rows, terms.hold_out ?? 0);
     const encoded = encodeRows(schemaOf(terms, this.party), sent);
     const labels = encodeLabels(terms.table_schema, sent);
-    const secret = basis ?? drawBasis(encoded.rows ? encoded : anchor.matrix, terms.latent_dim);
-    checkBasis(secret, encoded.columns, terms.latent_dim);
-    const kept = terms.least_signal && encoded.rows ? signalKept(encoded, labels.values, terms.latent_dim, terms.table_schema.label_column) : null;
+    const [, latent] = latentDimsOf(terms, this.party);
+    const secret = basis ?? drawBasis(encoded.rows ? encoded : anchor.matrix, latent);
+    checkBasis(secret, encoded.columns, latent);
+    const kept = terms.least_signal && encoded.rows ? signalKept(encoded, labels.values, latent, terms.table_schema.label_column) : null;
     if (kept !== null && kept < terms.least_signal && !acceptWeakSignal) refuse('input-error', `the leading axes keep ${kept.toFixed(3)} of the own score, less than ${terms.least_signal}: --accept-weak-signal sends nevertheless`);
     const rep = dithered(multiply(encoded, secret), terms.dither ?? 0);
     const { specs, stream, payloadBytes } = makeArrays(terms, rep, multiply(anchor.matrix, secret), labels);
@@ -292,7 +293,7 @@ export class Round {
     const found = await fetchDownlink(this.connection, this.id, (bytes) => {
       const verified = byAnalyst(this.us, 'DownlinkManifest', bytes, terms.analyst_key);
       checkDownlinkManifest(verified.message, {
-        collaborationId: this.id, termsDigest: agreed.digest, party: this.party, uplinkDigest: this.uplinkDigest(), terms,
+        collaborationId: this.id, termsDigest: agreed.digest, party: this.party, uplinkDigest: this.uplinkDigest(), terms, latent: latentDimsOf(terms, this.party)[1],
       });
       return verified;
     });
@@ -330,10 +331,10 @@ export class Round {
 
   /** h(Y F_i G_i): the probability of each class for each row. */
   predict({ message: terms }, rows) {
-    const l = terms.latent_dim;
+    const [, latent] = latentDimsOf(terms, this.party);
     const encoded = encodeRows(schemaOf(terms, this.party), rows);
-    const basis = matrix(encoded.columns, l, fromDoubles(this.files.read('basis.f64')));
-    const turn = matrix(l, l, fromDoubles(this.files.read('change-of-basis.f64')));
+    const basis = matrix(encoded.columns, latent, fromDoubles(this.files.read('basis.f64')));
+    const turn = matrix(latent, terms.latent_dim, fromDoubles(this.files.read('change-of-basis.f64')));
     const aligned = multiply(multiply(encoded, basis), turn);
     const label = terms.table_schema.label_column;
     if (!label.classes) refuse('input-error', 'this client predicts classes alone');

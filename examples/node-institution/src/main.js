@@ -9,7 +9,7 @@ import { OdcError, refuse } from './errors.js';
 import { Home } from './home.js';
 import { Institution, basisOf } from './institution.js';
 import { readCsv } from './table.js';
-import { featuresOf } from './terms.js';
+import { featuresOf, latentDimsOf } from './terms.js';
 
 const USAGE = `usage: odc-node COMMAND
   join INVITATION [--wait SECONDS] [--yes]      ask for a certificate; the root's fingerprint is shown first
@@ -85,9 +85,8 @@ const COMMANDS = {
 
   contribute: ([table], options) => inRound(options, async (round) => {
     const agreed = await round.terms();
-    const { latent_dim: l } = agreed.message;
     const rows = table === undefined ? [] : readCsv(readFileSync(table, 'utf8'));
-    const basis = options.basis === undefined ? null : basisOf(readFileSync(options.basis), featuresOf(agreed.message, round.party).length, l);
+    const basis = options.basis === undefined ? null : basisOf(readFileSync(options.basis), featuresOf(agreed.message, round.party).length, latentDimsOf(agreed.message, round.party)[1]);
     await round.waitFor(({ state }) => !['draft', 'enrolling'].includes(state), Number(options.wait));
     await agree(`Send the projections of ${rows.length} rows?`, options.yes);
     const receipt = await round.contribute(agreed, rows, { basis, acceptWeakSignal: options['accept-weak-signal'] });

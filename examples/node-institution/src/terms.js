@@ -112,7 +112,8 @@ export const terms = record({
   sealing_suite: optional(one('mlkem1024-p384', 'p256')),
   absent_columns: optional(list(absentColumns, 1, 16384)),
   model_groups: optional(modelGroups),
-}, (value, fail) => [partiesRule, schemaRule, anchorRule, alignmentRule, labelRule, privacyRule, sumsRule, absentRule, groupsRule].forEach((rule) => rule(value, fail)));
+  least_latent_dim: optional(integer(1, 16384)),
+}, (value, fail) => [partiesRule, schemaRule, anchorRule, alignmentRule, labelRule, privacyRule, sumsRule, absentRule, groupsRule, leastRule].forEach((rule) => rule(value, fail)));
 
 const candidates = (of) => of.candidates ?? [of];
 export const kindsOf = (found) => [...new Set(candidates(found.model).map((each) => each.kind))];
@@ -128,7 +129,7 @@ function partiesRule({ parties, lead, late_consumers: late = [] }, fail) {
 }
 
 const OF_SCHEMA_2 = ['dither', 'least_signal', 'hold_out', 'returns_scores', 'model_privacy', 'exposure'];
-const LEFT_OUT = ['late_consumers', 'sums', 'retention_days', 'analyst_key', 'replaces', 'sealing_suite', 'absent_columns', 'model_groups'];
+const LEFT_OUT = ['late_consumers', 'sums', 'retention_days', 'analyst_key', 'replaces', 'sealing_suite', 'absent_columns', 'model_groups', 'least_latent_dim'];
 const MODELS_OF_SCHEMA_1 = ['mlp', 'logistic', 'svm', 'random-feature-svm'];
 
 function schemaRule(value, fail) {
@@ -170,11 +171,23 @@ function absentRule(value, fail) {
   for (const each of absent) {
     if (!parties.includes(each.party)) fail('absent columns of no party');
     if (!each.columns.every((name) => names.includes(name))) fail('absent columns that are none of the table');
-    if (value.latent_dim > schemaWidth(schemaOf(value, each.party))) fail('more latent dimensions than a party has features');
+    if ((value.least_latent_dim ?? value.latent_dim) > schemaWidth(schemaOf(value, each.party))) fail('more latent dimensions than a party has features');
   }
   const held = parties.filter((each) => !late.includes(each)).flatMap((each) => schemaOf(value, each).columns.map((one) => one.name));
   if (!names.every((name) => held.includes(name))) fail('a column that no sender has');
 }
+
+function leastRule({ least_latent_dim: least, latent_dim: most, sums: summed, alignment: { method, candidates: tried } }, fail) {
+  if (least === undefined) return;
+  if (summed !== undefined) fail('fewer numbers of a row, and no row is projected');
+  if (least > most) fail('at least more numbers of a row than at most');
+  if (!(tried ?? [method]).every((each) => OVER_ALL_MATRICES.includes(each))) fail('an alignment that needs as many numbers from everybody');
+}
+
+/** How many numbers of a row a party may send, [least, most]. */
+export const latentDimsOf = (terms, party) => (terms.least_latent_dim === undefined
+  ? [terms.latent_dim, terms.latent_dim]
+  : [terms.least_latent_dim, Math.min(terms.latent_dim, schemaWidth(schemaOf(terms, party)))]);
 
 function groupsRule(value, fail) {
   if (value.model_groups === undefined) return;

@@ -10,6 +10,7 @@ import { MESSAGE, mayPass } from './http.js';
 import {
   fromRows, leading, matrix, multiply, rightSingularVectors, rowLength, transpose,
 } from './matrix.js';
+import { latentDimsOf } from './terms.js';
 
 /** Add noise of d times the root of the second moments of the rows, along every direction. */
 export function dithered(rep, d) {
@@ -103,7 +104,9 @@ export function makeArrays(terms, rep, anchorRep, labels) {
 export function checkManifest(manifest, terms) {
   const [rep, anchorRep, labels] = manifest.arrays;
   const label = terms.table_schema.label_column;
-  if (rep.shape[1] !== terms.latent_dim || anchorRep.shape[0] !== terms.anchor.rows || anchorRep.shape[1] !== terms.latent_dim) refuse('shape-mismatch', 'arrays of other shapes than the terms say');
+  const [least, most] = latentDimsOf(terms, manifest.party);
+  const [, latent] = rep.shape;
+  if (!(latent >= least && latent <= most) || anchorRep.shape[0] !== terms.anchor.rows || anchorRep.shape[1] !== latent) refuse('shape-mismatch', 'arrays of other shapes than the terms say');
   if (rep.dtype !== terms.rep_dtype || anchorRep.dtype !== terms.rep_dtype || labels.dtype !== labelType(label)) refuse('dtype-mismatch', 'arrays of other types than the terms say');
   if ((manifest.privacy.dither ?? 0) < (terms.dither ?? 0)) refuse('terms-mismatch', 'less dither than the terms ask for');
 }

@@ -85,16 +85,20 @@ function labelLine(label) {
 
 function sent(terms) {
   const m = schemaWidth(terms.table_schema);
-  const row = terms.latent_dim * BYTES[terms.rep_dtype];
+  const least = terms.least_latent_dim;
+  const many = (each) => [...(least === undefined ? [] : [least]), terms.latent_dim].map((dim) => dim * each).join(' to ');
+  const bytes = BYTES[terms.rep_dtype];
+  const axes = least === undefined ? `the ${terms.latent_dim} leading axes of its rows` : 'as many leading axes of its rows as it sends numbers of each';
   const label = { multilabel: 'which of the labels each row has, unchanged, and with it the number of rows.', number: 'the number to predict of each row, rounded to a 32-bit float, and with it the number of rows.', survival: 'the time of each row, rounded to a 32-bit float, and whether it ended with the event, and with it the number of rows.' };
   return [
     'This institution sends to the analyst, once:',
-    `- the projection of each row: ${terms.latent_dim} numbers (${row} bytes) in place of its ${m} encoded features, computed with a secret basis that stays here;`,
-    `- the projection of the anchor with the same basis (${row * terms.anchor.rows} bytes); the anchor is a matrix that the institutions share and the analyst does not receive;`,
+    `- the projection of each row: ${many(1)} numbers (${many(bytes)} bytes) in place of its ${m} encoded features, computed with a secret basis that stays here;`,
+    `- the projection of the anchor with the same basis (${many(bytes * terms.anchor.rows)} bytes); the anchor is a matrix that the institutions share and the analyst does not receive;`,
     `- ${label[terms.table_schema.label_column.kind] ?? 'the label of each row, unchanged, and with it the number of rows.'}`,
+    ...(least === undefined ? [] : [`Each institution chooses by itself how many numbers of a row it sends, and every institution reads the choice in the report. One that chooses nothing sends ${terms.latent_dim}, or as many as it has encoded features. Fewer numbers tell the analyst less of a row and teach the model less, and the institution may be predicted for worse.`]),
     `Projections are rounded to ${ROUNDED[terms.rep_dtype]}.`,
     ...(terms.dither > 0 ? [`Before that, noise is added to the projections of the rows: along every direction, its standard deviation is at least ${plainNumber(terms.dither)} times that of the projections.`] : []),
-    ...(terms.least_signal ? [`Before it sends, this institution measures how much of its own score of each row lies along the ${terms.latent_dim} leading axes of its rows, and asks a person if that is less than ${plainNumber(terms.least_signal)} (R squared).`] : []),
+    ...(terms.least_signal ? [`Before it sends, this institution measures how much of its own score of each row lies along ${axes}, and asks a person if that is less than ${plainNumber(terms.least_signal)} (R squared).`] : []),
     ...exposureLine(terms.exposure),
     ...(terms.hold_out > 0 ? [`This institution keeps ${plainNumber(terms.hold_out)} of its rows back, chosen at random. It evaluates the model on them, beside a model of its own rows alone.`] : []),
     ...(terms.returns_scores ? ['It may send the result back: the two scores, the interval of their difference and the number of rows. The analyst and every institution read it.'] : []),
@@ -162,7 +166,9 @@ function warnings(terms) {
   const schema2 = terms.terms_schema === 2;
   const revealing = rowRevealing(terms);
   const bare = (terms.absent_columns ?? []).map((each) => each.party)
-    .filter((each) => schemaWidth(schemaOf(terms, each)) === terms.latent_dim && terms.latent_dim < m);
+    .map((each) => [each, schemaWidth(schemaOf(terms, each))])
+    .filter(([, width]) => width < m && width <= terms.latent_dim)
+    .map(([each]) => each);
   const few = nri(terms) && terms.anchor.kind === 'gaussian' && terms.anchor.rows < 20 * m;
   return [
     revealing.length && `Warning: row-revealing model: a model of the kind ${revealing.join(' or ')} contains training rows. From it every other institution can rebuild what the projection keeps of these rows, including yours. Signing these terms needs a separate consent.`,

@@ -38,6 +38,14 @@ def test_formula_6_is_10_1_gigabytes_in_the_worked_example() -> None:
     assert whole.total_bytes == 80_000_000 + 10_004_000_000 + 3_136_000
 
 
+def test_formulas_3_and_4_count_what_each_party_has_chosen_to_send() -> None:
+    whole = formulas.whole_round(
+        rows=[10, 20], anchor_rows=5, features=8, latent_dim=6, model_parameters=100, bits=32, own_dims=[6, 2]
+    )
+    assert [part.total_bytes for part in whole.uplinks] == [4 * 15 * 6, 4 * 25 * 2]
+    assert [part.change_of_basis_bytes for part in whole.downlinks] == [4 * 6 * 6, 4 * 2 * 6]
+
+
 def test_formula_7_is_20_gigabytes_a_round_in_the_worked_example() -> None:
     once = formulas.federated_averaging(
         rounds=1, participation=1.0, parties=100, model_parameters=2.5e7, bits=32

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.alignment import Alignment, AnchorRepError, align
+from analyst_server.alignment import Alignment, AnchorRepError, align, align_to
 from analyst_server.alignment.registry import METHODS
 from tests.harness.problems import Matrix, anchor, haar, shared_span, worst_disagreement
 
@@ -258,3 +258,44 @@ def test_an_untrusted_basis_need_not_be_orthonormal(method: str) -> None:
     reps = [matrix @ basis for basis in bases]
     found = run(method, [*reps[:4], 2 * reps[4]], anchor_is_isotropic=True, trusted=range(4))
     assert worst_disagreement(bases, found.changes_of_basis) < 1e-10
+
+
+@pytest.mark.parametrize("method", LEAST_SQUARES)
+def test_least_squares_take_a_common_dimension_above_what_some_send(method: str) -> None:
+    rng = np.random.default_rng(0)
+    wide, matrix = haar(12, rng), haar(12, rng)
+    bases = [wide[:, :3], wide[:, [0, 1, 2, 4]], wide[:, :6]]
+    found = align(method, [matrix @ basis for basis in bases], latent_dim=6, rng=rng)
+    assert [change.shape for change in found.changes_of_basis] == [(3, 6), (4, 6), (6, 6)]
+    shared = wide[:, :3].T
+    ways = [shared @ basis @ change for basis, change in zip(bases, found.changes_of_basis, strict=True)]
+    for way in ways[1:]:  # a row of what all send becomes the same, whoever has sent it
+        np.testing.assert_allclose(way, ways[0], rtol=0, atol=1e-9)
+    assert np.linalg.matrix_rank(ways[0]) == 3
+
+
+@pytest.mark.parametrize("method", LEAST_SQUARES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_direction_that_no_party_sends_is_zero_for_all(method: str, dtype: type[np.floating]) -> None:
+    rng = np.random.default_rng(0)
+    wide, matrix = haar(12, rng), haar(12, rng)
+    reps = [(matrix @ wide[:, :width]).astype(dtype) for width in (2, 3)]
+    found = align(method, reps, latent_dim=8, rng=rng)
+    for change, width in zip(found.changes_of_basis, (2, 3), strict=True):
+        assert change.shape == (width, 8)
+        assert np.count_nonzero(np.abs(change).max(axis=0) > 1e-3) == width
+        assert not change[:, 3:].any()
+    assert not found.target_rep[:, 3:].any()
+    assert np.isfinite(found.diagnostics.span_angles).all()
+    assert max(map(max, found.diagnostics.span_angles)) < 1  # both have what they send in common
+
+
+@pytest.mark.parametrize("method", LEAST_SQUARES)
+def test_one_more_party_may_send_fewer_numbers(method: str) -> None:
+    bases, reps = scene(parties=4)
+    together = run(method, reps[:3])
+    fewer = reps[3] @ np.linalg.qr(np.random.default_rng(0).standard_normal((4, 2)))[0]
+    change = align_to(method, fewer, together.target_rep, parties=3)
+    assert change.shape == (2, bases[0].shape[1])
+    residual = fewer @ change - together.target_rep
+    np.testing.assert_allclose(fewer.T @ residual, 0, atol=1e-9)
