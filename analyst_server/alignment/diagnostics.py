@@ -75,7 +75,8 @@ def diagnose(
     chosen = range(len(anchor_reps)) if trusted is None else trusted
     target = mean_aligned(anchor_reps, changes_of_basis, trusted).astype(np.float64)
     scale = float(np.linalg.norm(target)) or 1.0
-    directions = np.linalg.qr(target[:, target.any(axis=0)])[0]  # without those that nobody has
+    there = target.any(axis=0)  # a direction that nobody has is a column of zeros
+    directions = np.linalg.qr(target[:, there] if there.any() else target)[0]
     distances, spectra, angles = _measure(anchor_reps, changes_of_basis, target, directions)
     gaps = tuple(distance / scale for distance in distances)
     return Diagnostics(

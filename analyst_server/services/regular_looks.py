@@ -29,11 +29,19 @@ class RegularLooks:
         self._thread.join()
 
     def _run(self) -> None:
+        failing: dict[Callable[[], None], type[Exception]] = {}
         while True:
             for look in self._looks:
                 try:
                     look()
-                except Exception:  # without its thread, nothing would be looked at until the next start
-                    log.exception("the regular looks continue after an error")
+                except (
+                    Exception
+                ) as error:  # without its thread, nothing would be looked at until the next start
+                    if failing.get(look) is not type(error):  # one that lasts is said once
+                        log.exception("the regular looks continue after an error")
+                    failing[look] = type(error)
+                else:
+                    if failing.pop(look, None) is not None:
+                        log.info("a regular look that failed works again")
             if self._stop.wait(self._every_s):
                 return

@@ -84,6 +84,7 @@ TOLD: Final = (
     "held_out_rows",
     "features",
     "latent_dim",
+    "most_latent_dim",
     "payload_bytes",
     "formula_bytes",
     "model",

@@ -86,4 +86,6 @@ def _listening(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
-        raise InputError(f"port {port} of {HOST} cannot be used: {error.strerror}") from None
+        refused = InputError(f"port {port} of {HOST} cannot be used: {error.strerror}")
+        refused.hint = "name another with --port, or leave it out for one that is free"
+        raise refused from None

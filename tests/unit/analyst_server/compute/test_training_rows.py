@@ -26,6 +26,7 @@ def drawn(labels: NDArray[Any] = LABELS, task: str = "classes") -> NDArray[Any] 
         most_training_bytes=most,
         alignment=alignment,
         model_privacy=None,
+        latent_dim=WIDTH,
         label=SimpleNamespace(task=task),
     )
     return training_parts(spec, blobs=None, left_out=())[0].numbers  # type: ignore[arg-type]  # the labels need none
