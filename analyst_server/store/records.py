@@ -160,12 +160,16 @@ class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices)
         )
         return self._session.scalars(query).all()
 
-    def received_uplinks(self, collaboration_id: str) -> Sequence[Uplink]:
-        """Return the complete uplinks, by party."""
+    def received_uplinks(
+        self, collaboration_id: str, after: str = "", most: int | None = None
+    ) -> Sequence[Uplink]:
+        """Return the complete uplinks, by party; so many at most, of the parties behind ``after``."""
         query = (
             select(Uplink)
             .where(Uplink.collaboration_id == collaboration_id, Uplink.receipt.is_not(None))
+            .where(Uplink.party > after)
             .order_by(Uplink.party)
+            .limit(most)
         )
         return self._session.scalars(query).all()
 
