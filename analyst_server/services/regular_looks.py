@@ -34,9 +34,8 @@ class RegularLooks:
             for look in self._looks:
                 try:
                     look()
-                except (
-                    Exception
-                ) as error:  # without its thread, nothing would be looked at until the next start
+                except Exception as error:
+                    # without its thread, nothing would be looked at until the next start
                     if failing.get(look) is not type(error):  # one that lasts is said once
                         log.exception("the regular looks continue after an error")
                     failing[look] = type(error)
