@@ -104,10 +104,7 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
     if found.rows and terms.sums is None:  # of sums nothing is projected away
         least, signal = terms.least_signal, found.signal
         is_lost = least is not None and signal is not None and signal.kept < least
-        words = signal_in_words(
-            signal, least, has_curves=bool(found.banded), may_choose=bool(found.to_choose_from)
-        )
-        (warnings if is_lost else rest).append(words)
+        (warnings if is_lost else rest).append(signal_in_words(signal, least, has_curves=bool(found.banded)))
         rest += fewer_in_words(found.to_choose_from)
     if found.information:
         rest.append(information_in_words(found.information))

@@ -68,7 +68,7 @@ class PrivacyOptions:
         terms. The manifest does not state it.
     latent_dim : int
         Send so many numbers of each row, where the terms leave the choice to each institution; unless it is
-        given, the ``latent_dim`` of the terms. The manifest states it as the width of its arrays.
+        given, as many as they allow. The manifest states it as the width of its arrays.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def own_dim(options: PrivacyOptions, terms: Terms, party: str) -> int:
     """
     allowed = terms.latent_dims_of(party)
     if options.latent_dim is None:
-        return min(terms.latent_dim, allowed[-1])
+        return allowed[-1]
     if options.latent_dim in allowed:
         return options.latent_dim
     if terms.least_latent_dim is None:

@@ -85,7 +85,7 @@ class CheckedTable:
     unused : Unused
         The columns that the terms do not use.
     to_choose_from : tuple of Kept
-        What several numbers of numbers of a row would keep of the own score, where we may choose.
+        What the own score keeps if we send so many numbers of a row, where we may choose how many.
     """
 
     rows: int
