@@ -15,7 +15,7 @@ Numbers = NDArray[np.float64]
 Metric = Literal["roc_auc", "accuracy", "r2", "c_index"]
 FEWEST_OF_A_CLASS: Final = 5
 FEWEST_ROWS: Final = 10
-"""With fewer, the spread of the rows says nothing of the interval."""
+"""With fewer, or fewer events, the spread of the rows says nothing of the interval."""
 MOST_PAIRED: Final = 2000
 """Rows of which all pairs are compared at once."""
 NORMAL_95: Final = 1.959963984540054
@@ -108,8 +108,9 @@ def compare(
 
     The interval is paired: the same rows make both scores, so what is hard about them cancels. Its width
     comes from the influence of each row on the difference, which for the ROC-AUC is that of DeLong [1]_.
-    It is approximate, and says nothing (the difference, 1 more or less) where there are fewer than
-    `FEWEST_ROWS` rows, or not two classes with `FEWEST_OF_A_CLASS`.
+    It is approximate, and says nothing (the difference, 1 more or less, and 0 always within) where there are
+    fewer than `FEWEST_ROWS` rows, or events of survival, or where a class or label that the score is a mean
+    over has fewer than `FEWEST_OF_A_CLASS` rows with it or without it.
 
     Parameters
     ----------
@@ -131,7 +132,8 @@ def compare(
     if alone is None:
         return Comparison(metric, score, None, None, None)
     other, its_influence = measure(labels, np.asarray(alone, dtype=np.float64))
-    gained, width = score - other, 1.0
+    gained = score - other
+    width = max(1.0, abs(gained))
     if _are_enough(labels, task):  # fewer say nothing: two models that rank two rows alike are not the same
         width = NORMAL_95 * float(np.std(influence - its_influence, ddof=1)) / len(labels) ** 0.5
     low, high = gained - width, gained + width
@@ -141,12 +143,16 @@ def compare(
 
 
 def _are_enough(labels: NDArray[Any], task: str) -> bool:
-    """Return whether the rows, and those of two classes, are enough for an interval."""
+    """Return whether the rows are enough for an interval, and those of all that the score is a mean over."""
+    counts: NDArray[Any] = np.zeros(0, np.int64)
+    if task == "survival":
+        return int((labels > 0).sum()) >= FEWEST_ROWS
     if task == "classes":
-        counts = np.sort(np.unique(labels, return_counts=True)[1])
-        if len(counts) > 1:
-            return int(counts[-2]) >= FEWEST_OF_A_CLASS
-    return len(labels) >= FEWEST_ROWS
+        counts = np.unique(labels, return_counts=True)[1]
+    elif task == "multilabel":
+        counts = _one_by_one(labels, 8 * labels.dtype.itemsize).sum(axis=0)
+    fewer = np.minimum(counts, len(labels) - counts)  # the smaller side of each; 0 of what does not count
+    return len(labels) >= FEWEST_ROWS and not ((fewer > 0) & (fewer < FEWEST_OF_A_CLASS)).any()
 
 
 def _metric_for(labels: NDArray[Any], task: str) -> Metric:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
 from user_client import scores
@@ -249,3 +251,60 @@ def test_rows_with_the_same_labels_have_an_accuracy_alone() -> None:
     told = np.array([[0.9, 0.1], [0.4, 0.2]])
     found = compare(np.array([1, 1]), told, None, "multilabel")
     assert (found.metric, found.together) == ("accuracy", 0.75)
+
+
+def clear(labels: NDArray[Any], together: Any, alone: Any, task: Any) -> bool:
+    found = compare(labels, np.asarray(together), np.asarray(alone), task)
+    assert found.gain_low is not None
+    assert found.gain_high is not None
+    return not found.gain_low <= 0 <= found.gain_high
+
+
+@pytest.mark.parametrize("rows", [2, 4, 9])
+def test_a_few_numbers_never_make_a_difference_clear_however_large_it_is(rows: int) -> None:
+    labels = np.arange(rows, dtype=np.float64)
+    assert not clear(labels, labels[:, None], 100 - labels[:, None], "number")
+    assert not clear(labels, 100 - labels[:, None], labels[:, None], "number")
+
+
+def share_of_clear(draw: Callable[[np.random.Generator], tuple[Any, Any, Any]], task: Any) -> float:
+    rng = np.random.default_rng(3)
+    return float(np.mean([clear(*draw(rng), task) for _ in range(300)]))
+
+
+def test_two_equal_models_of_a_rare_class_are_seldom_told_apart() -> None:
+    def draw(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        labels = rng.choice(5, 50, p=[0.44, 0.44, 0.04, 0.04, 0.04])
+        scores = rng.normal(size=(2, 50, 5))
+        scores[:, np.arange(50), labels] += 1
+        together, alone = np.exp(scores) / np.exp(scores).sum(axis=2, keepdims=True)
+        return labels, together, alone
+
+    assert share_of_clear(draw, "classes") < 0.08
+
+
+def test_two_equal_models_of_rare_labels_are_seldom_told_apart() -> None:
+    def draw(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        has = rng.random((100, 2)) < 0.03
+        scores = rng.normal(size=(2, 100, 2)) + has
+        together, alone = 1 / (1 + np.exp(-scores))
+        return (has @ np.array([1, 2])).astype(np.int64), together, alone
+
+    assert share_of_clear(draw, "multilabel") < 0.08
+
+
+def test_two_equal_models_of_few_events_are_seldom_told_apart() -> None:
+    def draw(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        truth = rng.normal(size=60)
+        times = rng.exponential(np.exp(truth)) + 0.01
+        times[5:] *= -1  # five events
+        return times, (truth + rng.normal(size=60))[:, None], (truth + rng.normal(size=60))[:, None]
+
+    assert share_of_clear(draw, "survival") < 0.08
+
+
+def test_enough_rows_of_everything_make_a_difference_clear() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    good, bad = 0.5 + 0.4 * (labels - 0.5) + 0.01 * rng.normal(size=40), rng.random(40)
+    assert clear(labels, np.stack([1 - good, good], axis=1), np.stack([1 - bad, bad], axis=1), "classes")
