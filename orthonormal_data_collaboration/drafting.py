@@ -55,8 +55,8 @@ def terms_of(
     event: DraftedEvent | None,
     drafted_by: Any,
     changes: Mapping[str, Any],
-) -> Terms:
-    """Return the terms of a round.
+) -> tuple[Terms, list[str]]:
+    """Return the terms of a round, and the remarks of their draft.
 
     Parameters
     ----------
@@ -79,8 +79,9 @@ def terms_of(
         raise error
     fields = {name: value for name, value in changes.items() if name in _FIELDS}
     if given is None:
-        content = _drafted(data, event, drafted_by, changes, fields)
+        content, remarks = _drafted(data, event, drafted_by, changes, fields)
     else:
+        remarks = []
         content = dict(_content_of(given))
         _check_parties(content, data)
         if "sums" in fields:
@@ -91,7 +92,7 @@ def terms_of(
     content |= {name: _spelt_out(name, value, width, content, fields) for name, value in fields.items()}
     content |= {**_IDS, "parties": list(data.tables), "lead": next(iter(data.tables))}
     try:
-        return Terms.model_validate(content, strict=False)
+        return Terms.model_validate(content, strict=False), remarks
     except ValidationError as error:
         raise InputError(f"terms: {explain(error)}") from None
 
@@ -125,14 +126,14 @@ def _drafted(
     drafted_by: Any,
     changes: Mapping[str, Any],
     fields: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the content of a draft; fields that it uses up are taken out of ``fields``."""
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the content of a draft, and its remarks; fields that it uses up are taken out of ``fields``."""
     table = _table_to_draft_from(data, drafted_by)
     options = {name: changes[name] for name in _OF_DRAFT if name in changes}
     names, title = list(data.tables), str(fields.get("title", "simulation"))
     latent_dim = fields.get("latent_dim")
     if options.get("encoding") == "none":
-        return _as_they_are(data, table, names, title, latent_dim)
+        return _as_they_are(data, table, names, title, latent_dim), []
     sums = fields.pop("sums", None)
     is_by_class = _kind(fields.get("model"), "kind") == BY_CLASS_MODEL
     agreed: dict[str, Any] = {"model": BY_CLASS_MODEL} if is_by_class else {}
@@ -149,11 +150,12 @@ def _drafted(
         **options,
     )
     if sums is None:
-        return drafted.content
+        return drafted.content, drafted.remarks
     asked = {name: sums[name] for name in _OF_SUMS if name in sums}
-    content = with_sums(drafted, table, **asked).content
+    summed = with_sums(drafted, table, **asked)
+    content = summed.content
     others = {name: value for name, value in sums.items() if name not in _OF_SUMS}
-    return {**content, "sums": {**content["sums"], **others}}
+    return {**content, "sums": {**content["sums"], **others}}, summed.remarks
 
 
 def _table_to_draft_from(data: Data, drafted_by: Any) -> pa.Table:

@@ -91,7 +91,12 @@ def columns_of(X: Any, names: Sequence[str] | None = None, *, of: str = "the est
             f"X has {rows.shape[1]} features, but {of} is expecting {len(names)} features as input"
         )
     try:
-        return pa.table({name: pa.array(np.ascontiguousarray(rows[:, i])) for i, name in enumerate(names)})
+        return pa.table(
+            {
+                name: pa.array(np.ascontiguousarray(rows[:, i]), from_pandas=rows.dtype.kind == "O")
+                for i, name in enumerate(names)
+            }
+        )
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         raise TypeError("argument must be a string or a number, and a field of X is neither") from None
 
@@ -123,7 +128,7 @@ def _from_pairs(parties: Mapping[str, Any], label: str, task: Task | None) -> Da
         name = str(key)
         if pair[1] is None:
             raise ValueError(f"requires y to be passed, but the target y is None, of {name}")
-        matrices[name], values[name] = columns_of(pair[0]), column_or_1d(pair[1], warn=True)
+        matrices[name], values[name] = columns_of(pair[0]), _labels_in(pair[1])
         rows, count = matrices[name].num_rows, len(values[name])
         if rows != count:
             raise ValueError(f"{name} has {rows} rows of X and {count} of y")
@@ -141,6 +146,14 @@ def _from_pairs(parties: Mapping[str, Any], label: str, task: Task | None) -> Da
         name: matrix.append_column(label, labels_of(values[name], task)) for name, matrix in matrices.items()
     }
     return Data(tables, label, task, _classes_of(values) if task == "classes" else {})
+
+
+def _labels_in(y: Any) -> NDArray[Any]:
+    """Return labels as numpy has them; those of pandas that may be missing keep their type if none is."""
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    if kind in ("b", "i", "u") and not isinstance(y.dtype, np.dtype) and not y.isna().any():
+        y = np.asarray(y.astype({"b": "bool", "i": "int64", "u": "uint64"}[kind]))
+    return np.asarray(column_or_1d(y, warn=True))
 
 
 def _known(labels: pa.ChunkedArray) -> NDArray[Any]:

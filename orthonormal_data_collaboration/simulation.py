@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, get_args
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from analyst_server.alignment import installed_names
 from analyst_server.compute.sequence import InstalledAlignment, RoundResult
 from metering.formulas import FORMULA_BITS, BreakEven, Round, break_even_rounds, whole_round
-from orthonormal_data_collaboration.bases import CONDITIONS, Condition
+from orthonormal_data_collaboration.bases import CONDITIONS, ORTHONORMAL, Condition
 from orthonormal_data_collaboration.drafting import AnyTerms, task_of, terms_of
 from orthonormal_data_collaboration.estimators import MemberClassifier, MemberRegressor, MemberSurvival
 from orthonormal_data_collaboration.members import Streams
@@ -27,6 +27,7 @@ from protocol.terms import Terms
 from user_client.scores import Comparison, can_be_scored, compare
 from user_client.sdk import Attack, AttackLevel, DraftedEvent, Prepared, PrivacyOptions
 from user_client.sdk.desk import attack as attack_uplink
+from user_client.sdk.desk import check_level
 from user_client.secret.expansion import Matrix64
 
 Estimator = MemberClassifier | MemberRegressor | MemberSurvival
@@ -147,9 +148,19 @@ class Simulation(Mapping[str, Estimator]):
         A, which all parties share and the analyst does not know; None under sums.
     onnx_file : bytes
         The model h.
+    remarks : tuple of str
+        What a person should look at in the draft, as `odc terms draft` says it; empty if terms were given.
     """
 
-    def __init__(self, terms: Terms, data: Data, played: Played, fitted_with: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        data: Data,
+        played: Played,
+        fitted_with: Mapping[str, Any],
+        remarks: Sequence[str] = (),
+    ) -> None:
+        self.remarks = tuple(remarks)
         self.terms, self.anchor, self.onnx_file = terms, played.anchor, played.onnx_file
         self.members = {name: Member(one, terms) for name, one in played.members.items()}
         self._result = played.result
@@ -336,11 +347,14 @@ def simulate(
     data = read_parties(parties, label=label, task=given)
     if bases is not None and bases not in CONDITIONS:
         raise InputError(f"bases must be one of {', '.join(CONDITIONS)}, got {bases}")
+    check_level(attack)
     named = dict(fields)
     installed, fields = _installed(fields)
-    agreed = terms_of(data, terms, event=event, drafted_by=drafted_by, changes=fields)
+    agreed, remarks = terms_of(data, terms, event=event, drafted_by=drafted_by, changes=fields)
     if bases is not None and agreed.least_latent_dim is not None:
         raise InputError("bases are drawn with one latent dimension for all: leave out least_latent_dim")
+    if bases is not None and bases not in ORTHONORMAL and _drafts_haar(agreed, terms, named):
+        raise InputError(f"the condition {bases} needs an anchor that is not haar: say anchor='uniform'")
     wishes = Wishes(
         privacy=_of_each_party(privacy, list(data.tables)),
         bases=bases,
@@ -364,7 +378,12 @@ def simulate(
         **named,
     }
     again = {"parties": parties, "terms": terms, "options": options, "random_state": random_state}
-    return Simulation(agreed, data, played, again)
+    return Simulation(agreed, data, played, again, remarks)
+
+
+def _drafts_haar(agreed: Terms, given: AnyTerms | None, fields: Mapping[str, Any]) -> bool:
+    """Return whether the anchor is a haar one that nobody asked for."""
+    return given is None and "anchor" not in fields and agreed.sums is None and agreed.anchor.kind == "haar"
 
 
 def _installed(fields: dict[str, Any]) -> tuple[InstalledAlignment | None, dict[str, Any]]:

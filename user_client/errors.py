@@ -315,6 +315,7 @@ class FieldError(TableError):
         """Return the same error with the rows' numbers in the table that this part was read from."""
         found = type(self).__new__(type(self))
         FieldError.__init__(found, self.column, rows_before + self.rows, self.what)
+        found.hint = self.hint
         return found
 
 

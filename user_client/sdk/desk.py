@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.arrays import dequantise
+from protocol.errors import InputError
 from protocol.table_schema import Schema
 from user_client.sdk.apart import apart
 from user_client.secret.expansion import Matrix64
@@ -140,6 +141,7 @@ def decoded(rep: NDArray[Any], scale: NDArray[np.float32] | None) -> Matrix64:
 
 def attack(uplink: Exposed, level: AttackLevel = "quick") -> tuple[Attack, ...]:
     """Try attacks on our own uplink: the quick ones, or these with more time and those that link rows."""
+    check_level(level)
     if level == "none":
         return ()
     states = column_states(uplink.table, uplink.schema)
@@ -150,6 +152,12 @@ def attack(uplink: Exposed, level: AttackLevel = "quick") -> tuple[Attack, ...]:
         _independent_components(uplink, seconds),
     )
     return (*quick, _population_matching(uplink), _known_rows(uplink)) if level == "thorough" else quick
+
+
+def check_level(level: str) -> None:
+    """Raise `InputError` unless there is such a level of attacks."""
+    if level not in ATTACK_LEVELS:
+        raise InputError(f"attack must be one of {', '.join(ATTACK_LEVELS)}, got {level}")
 
 
 def level_of(attacks: Sequence[Attack]) -> AttackLevel:

@@ -8,7 +8,7 @@ compared (DC-SHAP: Bogdanova, Imakura and Sakurai 2023, doi:10.1007/s44230-023-0
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from user_client.scores import Metric, can_be_scored, compare
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.session import Session
-from user_client.tables import encode_labels, encode_rows, table_from
+from user_client.tables import are_labelled, encode_labels, encode_rows, table_from
 
 Background = Literal["anchor", "own"]
 MOST_ROWS: Final = 200
@@ -119,6 +119,8 @@ def explain(
     session: Session, directory: RoundDirectory, data: Any, *, background: Background = "anchor"
 ) -> Explanation:
     """Explain the answers for a table; `Round.explain` has the parameters."""
+    if background not in get_args(Background):
+        raise InputError(f"background must be one of {', '.join(get_args(Background))}, got {background}")
     predictor = Predictor(directory)
     schema, table = predictor.schema, table_from(data)
     rows = encode_rows(table, schema)
@@ -170,9 +172,16 @@ def _own_anchor(session: Session, directory: RoundDirectory, terms: Terms) -> Ma
 def _importance(
     predictor: Predictor, table: pa.Table, rows: Matrix64, groups: list[slice]
 ) -> tuple[Metric | None, float | None, Matrix64 | None]:
-    """Return the metric, the score, and how far it falls by column, (d, repeats); Nones without labels."""
+    """Return the metric, the score, and how far it falls by column, (d, repeats); Nones without labels.
+
+    Rows whose label is empty are left out.
+    """
     schema, task = predictor.schema, predictor.terms.task
     if not set(schema.label_column.columns) <= set(table.column_names):
+        return None, None, None
+    labelled = are_labelled(table, schema)
+    table, rows = table.filter(pa.array(labelled)), rows[labelled]
+    if not len(rows):
         return None, None, None
     chosen = _evenly_spaced(len(rows), MOST_SCORED)
     labels = encode_labels(table, schema, in_range=False)[chosen]

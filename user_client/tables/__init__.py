@@ -6,6 +6,7 @@ from user_client.tables.draft import draft_schema
 from user_client.tables.emptiness import marked_rows
 from user_client.tables.encode import (
     GROUPS,
+    are_labelled,
     decode_numbers,
     encode_labels,
     encode_rows,
@@ -30,6 +31,7 @@ __all__ = [
     "EncodedTable",
     "Misfit",
     "Source",
+    "are_labelled",
     "decode_numbers",
     "digest_of",
     "draft_schema",

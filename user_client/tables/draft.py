@@ -22,6 +22,7 @@ from protocol.labels import Task
 from protocol.table_schema import DateFormat
 from user_client.errors import MissingColumnError
 from user_client.tables.dates import dates_in, is_temporal
+from user_client.tables.draft_categorical import with_types
 from user_client.tables.draft_column import FEW_QUANTILES, QUANTILES, ColumnDrafting, DraftedColumn, Encoding
 from user_client.tables.draft_label import (
     DraftedEvent,
@@ -137,6 +138,8 @@ def draft_schema(
     else:
         drafted = classes_label(table, labels[0], texts, classes)
     names = [name for name in table.column_names if name not in (*of_label, *exclude)]
+    told = [*categories, *dates, *durations, *ordinals, *logarithms]
+    categories, ordinals, of_types = with_types(table, names, told, categories, ordinals, texts)
     quantiles = QUANTILES if len(names) <= WIDE else FEW_QUANTILES
     drafting = ColumnDrafting(
         encoding,
@@ -159,6 +162,7 @@ def draft_schema(
             columns[name] = drafting.column(table, name)
     remarks = [
         *drafted.remarks,
+        *of_types,
         *_unused(table, missing, missing_in),
         *_remarks(table, columns, drafted, texts),
     ]

@@ -46,6 +46,8 @@ from user_client.tables.fields import (
     rows_of,
 )
 
+EMPTY_LABEL: Final = "fill in the label or drop the row: the terms impute no label"
+
 
 def encode_rows(table: pa.Table, schema: Schema, *, dates_as_days: bool = False) -> Matrix64:
     """Return the encoded features, each kind of column as docs/protocol.md says.
@@ -220,7 +222,7 @@ def encode_labels(table: pa.Table, schema: Schema, *, in_range: bool = True) -> 
             chosen, empty = read_levels(values, label.name, label.classes, schema.missing)
         else:
             numbers, empty = read_numbers(values, label.name, schema.missing)
-    refuse_empty(label.name, empty)
+    refuse_empty(label.name, empty, EMPTY_LABEL)
     if isinstance(label, Label):
         return chosen.astype(label.wire_dtype)
     if isinstance(label, SurvivalLabel):
@@ -238,7 +240,7 @@ def _survival(table: pa.Table, schema: Schema, label: SurvivalLabel, times: Matr
     values = column_of(table, label.event)
     with readable(label.event):
         seen, empty = read_levels(values, label.event, (label.censored, label.seen), schema.missing)
-    refuse_empty(label.event, empty)
+    refuse_empty(label.event, empty, EMPTY_LABEL)
     part = np.clip(times / label.horizon, SHORTEST_TIME, 1.0)
     return np.where((seen == 1) & (times <= label.horizon), part, -part)
 
@@ -250,7 +252,7 @@ def _bits(table: pa.Table, schema: Schema, label: MultiLabel) -> NDArray[Any]:
         values = column_of(table, one.name)
         with readable(one.name):
             chosen, empty = read_levels(values, one.name, (one.absent, one.present), schema.missing)
-        refuse_empty(one.name, empty)
+        refuse_empty(one.name, empty, EMPTY_LABEL)
         found |= (chosen << number).astype(found.dtype)
     return found
 
@@ -280,9 +282,15 @@ def strata(labels: NDArray[Any], task: Task) -> NDArray[np.integer]:
 
 def with_labels(table: pa.Table, schema: Schema) -> pa.Table:
     """Return the rows whose label is not empty."""
+    return table.filter(pa.array(are_labelled(table, schema)))
+
+
+def are_labelled(table: pa.Table, schema: Schema) -> Mask:
+    """Return a mask of the rows whose label is not empty, (n,); raises `TableError`."""
+    found = np.ones(table.num_rows, np.bool_)
     for name in schema.label_column.columns:
-        table = table.filter(pa.chunked_array([pa.array(~is_empty(text_of(table, name), schema.missing))]))
-    return table
+        found &= ~is_empty(text_of(table, name), schema.missing)
+    return found
 
 
 def text_of(table: pa.Table, name: str) -> pa.ChunkedArray:

@@ -47,6 +47,20 @@ def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.utf8_trim_whitespace(text)
 
 
+def without_views(table: pa.Table) -> pa.Table:
+    """Return the table with texts in the place of categories of polars, which Arrow cannot decode."""
+    for number, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type) and field.type.value_type == pa.string_view():
+            chunks = [
+                pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.string()))
+                for chunk in table.column(number).chunks
+            ]
+            indices = pa.dictionary(field.type.index_type, pa.string())
+            decoded = pa.chunked_array(chunks, indices).cast(pa.string())
+            table = table.set_column(number, field.name, decoded)
+    return table
+
+
 def read_numbers(values: pa.ChunkedArray, name: str, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
     """Return a column as numbers, and a mask of its empty fields; raises `NotANumberError`."""
     numbers, empty = as_numbers(values, missing)
@@ -109,10 +123,12 @@ def _plain_all(text: pa.ChunkedArray) -> pa.ChunkedArray:
     return whole
 
 
-def refuse_empty(name: str, empty: Mask) -> None:
-    """Raise `EmptyFieldError` if a field is empty."""
+def refuse_empty(name: str, empty: Mask, hint: str | None = None) -> None:
+    """Raise `EmptyFieldError` if a field is empty; ``hint`` takes the place of its own."""
     if empty.any():
-        raise EmptyFieldError(name, rows_of(empty))
+        error = EmptyFieldError(name, rows_of(empty))
+        error.hint = hint or error.hint
+        raise error
 
 
 def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix64, Mask]:

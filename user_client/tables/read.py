@@ -17,6 +17,7 @@ from protocol.errors import InputError, UnreadableFileError
 from user_client.tables.database import query_parts
 from user_client.tables.dialect import PLAIN, SEPARATORS, AmbiguousNumberError, Dialect, with_points
 from user_client.tables.excel import excel_parts
+from user_client.tables.fields import without_views
 from user_client.tables.files import (
     codec_of,
     head_of,
@@ -403,9 +404,10 @@ def table_from(data: Any) -> pa.Table:
     if isinstance(data, str | Path | Source):
         return read_table(data)
     if isinstance(data, pa.Table):
-        return data
+        return without_views(data)
     try:
-        return pa.Table.from_pandas(data, preserve_index=False) if hasattr(data, "iloc") else pa.table(data)
+        table = pa.Table.from_pandas(data, preserve_index=False) if hasattr(data, "iloc") else pa.table(data)
+        return without_views(table)
     except pa.ArrowMemoryError:
         raise
     except _NO_TABLE:  # without its text, which quotes a value
@@ -417,6 +419,10 @@ _NO_TABLE: Final = (pa.ArrowException, AttributeError, OverflowError, TypeError,
 
 
 def _why_no_table(data: Any) -> InputError:
+    if type(data).__name__ == "LazyFrame":  # to ask it for its columns would make it look for them
+        error = InputError("a LazyFrame of polars has no rows yet")
+        error.hint = "give it as `frame.collect()`"
+        return error
     if not hasattr(data, "columns") and not isinstance(data, Mapping):
         error = InputError(
             f"a table is a path, a data frame or an Arrow table, and this is a {type(data).__name__}"

@@ -367,7 +367,7 @@ def test_groups_have_models_of_their_own(parties: Parties, unseen: Pair) -> None
 
 def test_bases_that_break_an_assumption_are_refused_as_by_the_analyst(parties: Parties) -> None:
     with pytest.raises(ValueError, match="is not orthonormal, so its basis or its anchor is wrong"):
-        simulate(parties, random_state=0, bases="DiffSpan", alignment="odc", model="logistic", rep_dtype="f8")
+        simulate(parties, random_state=0, bases="DiffSpan", anchor="haar", alignment="odc", model="logistic")
 
 
 def test_an_uplink_is_attacked_before_it_leaves(parties: Parties) -> None:
@@ -395,6 +395,8 @@ def test_an_uplink_is_attacked_before_it_leaves(parties: Parties) -> None:
         ({"label": "x0"}, "give label another name"),
         ({"dither": 0.5, "privacy": PrivacyOptions(dither=0.1)}, "at least 0.5"),
         ({"sums": {}, "bases": "SameSpan"}, "no row leaves under sums"),
+        ({"bases": "SameSpan"}, "needs an anchor that is not haar: say anchor='uniform'"),
+        ({"attack": "typo"}, "attack must be one of none, quick, thorough, got typo"),
         ({"sums": {}, "privacy": PrivacyOptions(dither=1.0)}, "only hold_out is used"),
     ],
 )

@@ -71,6 +71,21 @@ def test_without_labels_there_are_shapley_values_alone(released: Consortium) -> 
     )
 
 
+def test_rows_with_an_empty_label_have_shapley_values_and_no_part_in_the_score(released: Consortium) -> None:
+    label = next(name for name in ROWS if name not in ("x0", "x1", "x2"))
+    some = [None if row < 50 else value for row, value in enumerate(ROWS[label])]
+    found = released.hospital_round.explain(pa.table({**ROWS, label: some}))
+    rest = released.hospital_round.explain(pa.table(ROWS).slice(50))
+    assert (len(found.rows), found.score) == (200, rest.score)
+    none = released.hospital_round.explain(pa.table({**ROWS, label: pa.nulls(200, pa.string())}))
+    assert (none.metric, none.score, len(none.rows)) == (None, None, 200)
+
+
+def test_a_background_that_there_is_not_is_refused(released: Consortium) -> None:
+    with pytest.raises(InputError, match="background must be one of anchor, own, got nope"):
+        released.hospital_round.explain(pa.table(ROWS), background="nope")  # type: ignore[arg-type]
+
+
 def test_a_large_table_is_explained_by_some_of_its_rows(released: Consortium) -> None:
     found = released.hospital_round.explain(pa.table(rows(9, 3000)))
     assert (len(found.rows), found.rows[0], found.rows[-1]) == (200, 1, 3000)

@@ -149,6 +149,22 @@ def test_a_column_of_several_kinds_is_named_without_its_values() -> None:
     assert caught.value.__cause__ is None
 
 
+def test_categories_of_polars_are_texts() -> None:
+    """Polars hands them on as views of texts, which Arrow cannot decode."""
+    views = pa.array(["icu", "general"]).cast(pa.string_view())
+    ward = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.uint32()), views)
+    found = table_from(pa.table({"age": [1, 2, 3], "ward": ward}))
+    assert found.column("ward").type == pa.string()
+    assert found.column("ward").to_pylist() == ["general", None, "icu"]
+
+
+def test_a_lazy_frame_has_to_be_collected() -> None:
+    lazy = type("LazyFrame", (), {"columns": ["age"]})()
+    with pytest.raises(InputError, match="no rows yet") as caught:
+        table_from(lazy)
+    assert "collect()" in (caught.value.hint or "")
+
+
 @pytest.mark.parametrize("as_text", [True, False])
 def test_a_path_is_read(tmp_path: Path, as_text: bool) -> None:
     path = write(tmp_path / "rows.csv", CSV)

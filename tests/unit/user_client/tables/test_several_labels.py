@@ -67,6 +67,13 @@ def test_every_label_that_does_not_fit_is_named() -> None:
     assert (missing.column, missing.code) == ("fell", "missing-column")
 
 
+def test_an_empty_label_is_not_told_to_be_imputed() -> None:
+    with pytest.raises(EmptyFieldError) as refused:
+        encode_labels(table(fell=["once", None, "once", "never"]), SCHEMA)
+    assert refused.value.hint == refused.value.in_whole_table(10).hint
+    assert "the terms impute no label" in refused.value.hint
+
+
 def test_rows_without_all_labels_are_left_out_where_labels_are_needed() -> None:
     some = table(fell=["once", None, "once", "never"], ill=[1, 1, None, 0])
     assert with_labels(some, SCHEMA).column("x").to_pylist() == [0.1, 0.4]
