@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from pydantic import TypeAdapter
 from rich.console import Console
 
 from odc_demo import directory
@@ -19,6 +20,7 @@ from odc_demo.actors import Analyst, CommandError, Institution, found_consortium
 from odc_demo.report import assemble, compare, print_tables
 from odc_demo.tables import DemoTables, breast_cancer, own_table, write_csv
 from protocol.errors import OdcError
+from protocol.model_terms import ModelTerms, revealing_in_words, with_candidates
 from runtime.terminal import exit_code, for_terminal
 from user_client.errors import NothingKeptBackError, SignalLossError
 
@@ -72,7 +74,7 @@ def run(
                 own[lead.name],
                 out,
             )
-            _together(hospitals, "terms", "accept")
+            _together(hospitals, "terms", "accept", *consent_to(terms))
         with watch.step("anchor", "anchor created and sealed for each"):
             lead.odc("anchor", "create")
         with watch.step("uplink", "one uplink each"):
@@ -112,6 +114,21 @@ def _together(hospitals: list[Institution], *words: str) -> list[Any]:
     """Run the same command at every hospital at the same time; return their answers."""
     running = [(hospital, hospital.start(*words)) for hospital in hospitals]
     return [hospital.finish(words, process) for hospital, process in running]
+
+
+def consent_to(terms: dict[str, Any]) -> list[str]:
+    """Return the consent to a model with training rows inside: all hospitals are the person's who asks."""
+    task = terms["table_schema"]["label_column"].get("kind", "classes")
+    given = with_candidates(terms.get("model", {"kind": "averaged"}), task)
+    model = TypeAdapter[ModelTerms](ModelTerms).validate_python(given, strict=False)
+    if "sums" in terms or not model.carries_rows:
+        return []
+    console.print(
+        f"\n  a model of the kind {revealing_in_words(model)} has training rows inside; all hospitals of the"
+        " demo consent with --accept-row-revealing-model ...",
+        end=" ",
+    )
+    return ["--accept-row-revealing-model"]
 
 
 def _contribute(hospital: Institution, table: Path) -> None:

@@ -31,3 +31,10 @@ def test_a_table_needs_its_label_and_its_site(
         command.main()
     assert end.value.code == 2
     assert "--data needs --label and --site" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("model", "consents"), [("knn", True), ("logistic", False), ("auto", False)])
+def test_all_hospitals_consent_to_a_model_with_rows_inside(model: str, consents: bool) -> None:
+    play = pytest.importorskip("odc_demo.play")
+    terms = {"table_schema": {"label_column": {}}, "model": {"kind": model}}
+    assert play.consent_to(terms) == (["--accept-row-revealing-model"] if consents else [])
