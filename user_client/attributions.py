@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -62,8 +63,8 @@ def shapley_values(
     Along an order of the columns drawn at random, a row of the background becomes the row to explain, column
     by column; the value of a column is the mean of what its step changes. The values of a row add up to its
     answer less the mean answer for the background rows that were drawn. Each order is also walked backwards,
-    which makes the errors smaller. Every row has orders of its own, so that the errors of the rows are
-    independent.
+    which makes the errors smaller. Every row has draws of its own, by its values and not by its place: the
+    same row gets the same values in any table, and the errors of rows that differ are independent.
 
     Parameters
     ----------
@@ -71,6 +72,8 @@ def shapley_values(
     background : (b, m) ndarray of float64
         Rows that stand for "nothing is known of this column".
     groups : sequence of d slices
+    rng : numpy.random.Generator
+        What the draws of all rows depend on beside their values; in the same state, it gives the same draws.
     pairs : int
         Number of orders of a row, at least 2; each takes 2 (d + 1) calls of ``answer`` for n rows.
 
@@ -81,10 +84,10 @@ def shapley_values(
     """
     outputs = answer(rows[:1]).shape[1]
     total, squares = np.zeros((2, len(rows), len(groups), outputs))
-    columns = np.tile(np.arange(len(groups)), (len(rows), 1))
+    draws = _draws_of_each(rows, rng.bytes(32))
     for _ in range(pairs):
-        orders = rng.permuted(columns, axis=1)
-        start = background[rng.integers(len(background), size=len(rows))]
+        orders = np.array([own.permutation(len(groups)) for own in draws])
+        start = background[[own.integers(len(background)) for own in draws]]
         found = (
             _steps(answer, rows, start, groups, orders) + _steps(answer, rows, start, groups, orders[:, ::-1])
         ) / 2
@@ -93,6 +96,12 @@ def shapley_values(
     mean = total / pairs
     variance = np.maximum(squares / pairs - mean**2, 0) / (pairs - 1)
     return mean, np.sqrt(variance)
+
+
+def _draws_of_each(rows: Matrix64, key: bytes) -> list[np.random.Generator]:
+    """Return a generator for each row, which depends on the row's values and the key alone."""
+    digests = [hashlib.sha256(key + row.tobytes()).digest() for row in rows + 0.0]  # -0.0 is 0.0
+    return [np.random.default_rng(int.from_bytes(digest)) for digest in digests]
 
 
 def _steps(

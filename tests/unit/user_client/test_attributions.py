@@ -80,6 +80,17 @@ def test_walking_back_makes_pairs_of_columns_exact(rng: np.random.Generator) -> 
     np.testing.assert_allclose(errors, 0, atol=1e-7)
 
 
+def test_the_same_row_gets_the_same_values_at_any_place_of_any_table(rng: np.random.Generator) -> None:
+    rows, background = rng.standard_normal((7, 4)), rng.standard_normal((50, 4))
+
+    def values_of(some: Matrix) -> Matrix:
+        return shapley_values(answer, some, background, GROUPS, np.random.default_rng(0), pairs=3)[0]
+
+    found = values_of(rows)
+    np.testing.assert_allclose(values_of(rows[[4, 2]]), found[[4, 2]], atol=1e-12)
+    assert np.abs(values_of(rows[:1] + 1e-9) - found[:1]).max() > 1e-3
+
+
 def test_importance_is_what_the_score_loses(rng: np.random.Generator) -> None:
     rows = rng.standard_normal((400, 4))
     truth = rows[:, 0] + 0.5 * (rows[:, 1] - 2 * rows[:, 2])
