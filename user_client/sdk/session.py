@@ -56,7 +56,7 @@ class Session:
 
     Parameters
     ----------
-    home : Path
+    home : Path or str
         The state directory.
     clock : callable
         Returns Unix seconds.
@@ -70,13 +70,13 @@ class Session:
 
     def __init__(
         self,
-        home: Path,
+        home: Path | str,
         clock: Callable[[], int] = unix_now,
         passphrase: Callable[[], str] | None = None,
         attempts: int = ATTEMPTS,
         timeout_s: float | None = None,
     ) -> None:
-        self.home = Home(home, passphrase)
+        self.home = Home(Path(home), passphrase)
         self.clock = clock
         self._attempts, self._timeout_s = attempts, timeout_s
         self._connection: AnalystConnection | None = None

@@ -197,3 +197,8 @@ def test_a_message_of_another_consortium_is_not_believed(consortium: Consortium,
     terms = consortium.hospital_round.fetch_terms()
     with pytest.raises(TrustError):
         consortium.hospital.verify(type(terms), foreign.sign(terms))
+
+
+def test_the_home_may_be_a_text(tmp_path: Path) -> None:
+    assert not Session(str(tmp_path)).is_joined()
+    assert Session(str(tmp_path)).home.path == tmp_path
