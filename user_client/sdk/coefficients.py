@@ -44,7 +44,10 @@ from user_client.sdk.terms import accepted_terms, own_schema
 from user_client.tables import encode_labels, encode_rows, table_from
 
 ROWS_PER_WEIGHT: Final = 10
-"""Fewest rows of our own for each weight of h, for them to tell the information of a row."""
+"""Fewest rows of our own for each weight of h, for them to tell the information of a row; of survival, those
+with the event."""
+ROWS_OF_A_CHANGE: Final = 10
+"""Fewest rows of our own that have something else than most, for them to tell what a change is worth."""
 LEAST_RISK: Final = 3e-5
 """From this probability of the event on, a weight is read off survival in 32 bits to two thousandths."""
 _FAR: Final = 2.0
@@ -76,12 +79,17 @@ def coefficients(
     to_model, model = map_to_model(directory, manifest), Model(directory.read_model())
     weights = weights_of(model, terms, to_model.shape[1])
     changes = list(changes_in(schema))
-    contrasts = np.array([row for *_, row in changes]) @ to_model
-    values = contrasts @ weights * unit_of(schema)
+    moves = np.array([row for *_, row in changes])
+    values = moves @ to_model @ weights * unit_of(schema)
     errors, why_none = np.full(values.shape, np.nan), _why_no_interval_of_sums(terms)
     if terms.sums is None:
-        errors, why_none = _errors(terms, schema, model, contrasts, weights, to_model, data, asked_report())
+        errors, why_none = _errors(terms, schema, model, moves, weights, to_model, data, asked_report())
     notes = [] if why_none is None else [f"no intervals: {why_none}"]
+    if why_none is None and (untold := _without_error(changes, errors)):
+        notes.append(
+            f"no interval where fewer than {ROWS_OF_A_CHANGE} rows of this table differ from the others:"
+            f" {'; '.join(untold)}"
+        )
     notes += _notes(terms, schema.width, has_intervals=why_none is None)
     found = [
         coefficient(column, change, values[place, each], errors[place, each], answer=answer)
@@ -118,26 +126,45 @@ def _errors(
     terms: Terms,
     schema: Schema,
     model: Model,
-    contrasts: Matrix64,
+    moves: Matrix64,
     weights: Matrix64,
     to_model: Matrix64,
     data: Any,
     report: MemberReport | None,
 ) -> tuple[Matrix64, str | None]:
-    """Return the standard error of each contrast for each answer, from rows of ours.
+    """Return the standard error of each change, (changes, m), for each answer, from rows of ours.
 
-    NaN and the reason if there is none.
+    NaN for a change that these rows hardly tell of; NaN for all and the reason if there is none.
     """
     table = table_from(data)  # once: the result of a query may come in another order the next time
-    rows = encode_rows(table, schema) @ to_model
+    features, labels = encode_rows(table, schema), encode_labels(table, schema)
     rows_in_all = (report["results"] or {}).get("rows") if report else None
-    why_none = _why_no_interval(terms, len(rows), rows_in_all)
+    telling = int((labels > 0).sum()) if terms.task == "survival" else len(labels)
+    why_none = _why_no_interval(terms, telling, rows_in_all)
     if why_none is not None or rows_in_all is None:
-        return np.full((len(contrasts), weights.shape[1]), np.nan), why_none
-    labels = encode_labels(table, schema)
+        return np.full((len(moves), weights.shape[1]), np.nan), why_none
+    rows, contrasts = features @ to_model, moves @ to_model
     spread = covariance_of_weights(terms, model, rows, labels.astype(np.float64), weights, rows_in_all)
     variances = np.einsum("ij,ajk,ik->ia", contrasts, spread, contrasts)
-    return np.sqrt(np.maximum(variances, 0)) * unit_of(schema), None  # rounding may go below 0
+    errors = np.sqrt(np.maximum(variances, 0)) * unit_of(schema)  # rounding may go below 0
+    errors[~_are_told(features, moves)] = np.nan
+    return errors, None
+
+
+def _are_told(features: Matrix64, moves: Matrix64) -> NDArray[np.bool_]:
+    """Return of which changes enough rows tell: in each feature that they mostly move, some differ from most.
+
+    What no row has, the information of the rows does not contain, and the penalty alone would make it sure.
+    """
+    differing = (features != np.median(features, axis=0)).sum(axis=0)
+    mostly = np.abs(moves) >= np.abs(moves).max(axis=1, keepdims=True) / 4
+    return np.asarray(np.where(mostly, differing, len(features)).min(axis=1) >= ROWS_OF_A_CHANGE)
+
+
+def _without_error(changes: Sequence[tuple[str, str, Matrix64]], errors: Matrix64) -> list[str]:
+    """Return the changes without a standard error, in words."""
+    untold = np.flatnonzero(np.isnan(errors).all(axis=1))
+    return [f"{column}, {change}" for column, change, _ in (changes[place] for place in untold)]
 
 
 def _refuse_what_is_not_linear(terms: Terms) -> None:
@@ -231,14 +258,16 @@ def covariance_of_weights(
     )
 
 
-def _why_no_interval(terms: Terms, own_rows: int, rows_in_all: int | None) -> str | None:
+def _why_no_interval(terms: Terms, telling: int, rows_in_all: int | None) -> str | None:
+    """Return why there is no interval; ``telling`` are our rows, or of survival those with the event."""
     needed = ROWS_PER_WEIGHT * (terms.latent_dim + 1)
     if terms.model_privacy is not None:
         return "the noise of a private model is not in such an interval"
     if weighted_kinds(terms.model):
         return "rows that count by their class are more or less certain than such an interval takes them for"
-    if own_rows < needed:
-        return f"{own_rows} rows tell too little of {terms.latent_dim} directions; {needed} would do"
+    if telling < needed:
+        what = "rows with the event" if terms.task == "survival" else "rows"
+        return f"{telling} {what} tell too little of {terms.latent_dim} directions; {needed} would do"
     if rows_in_all is None:
         return "the analyst, who knows how many rows trained the model, cannot be reached"
     return None
@@ -272,6 +301,7 @@ def _notes(terms: Terms, width: int, *, has_intervals: bool) -> Iterator[str]:
         return
     if has_intervals:
         yield "the intervals hold if the rows of the other institutions are like those of this table"
+    yield OF_A_PENALTY
     if any(isinstance(column, ColumnOfLevels) for column in terms.table_schema.columns):
         narrow = ": its interval is narrow because of that, and does not show that the effect is small"
         yield (

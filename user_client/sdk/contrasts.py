@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from protocol.labels import Label, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.table_schema import (
     CategoricalColumn,
+    CentredColumn,
     LevelsColumn,
     OrdinalColumn,
     RangeColumn,
     RanksColumn,
     Schema,
 )
+from protocol.texts import decimal_text
 from user_client.scores import NORMAL_95
 
 Matrix64 = NDArray[np.float64]
@@ -136,8 +138,25 @@ def changes_in(schema: Schema) -> Iterator[tuple[str, str, Matrix64]]:
         else:
             unit = "per day" if getattr(column, "dates", None) else "per unit"
             yield column.name, unit, 2 / (column.high - column.low) * moved[0]
-        if getattr(column, "missing_share", None) is not None:
-            yield column.name, "empty", moved[-1]
+        if isinstance(column, CentredColumn) and column.missing_share is not None:
+            yield column.name, *_emptied(column, moved)
+
+
+def _emptied(column: CentredColumn, moved: Matrix64) -> tuple[str, Matrix64]:
+    """Return what an empty field of a column is compared with, and how far that moves the features.
+
+    ``moved`` has a row for each feature of the column. A field that counts as a value has the features of
+    that value; of one that counts as the middle they are 0.
+    """
+    if column.impute is not None:
+        value = column.impute if isinstance(column.impute, str) else decimal_text(column.impute)
+        return f"empty instead of {value}", moved[-1]
+    if isinstance(column, LevelsColumn):
+        first = column.weight * (moved[0] - np.array(column.shares) @ moved[: column.value_width])
+        return f"empty instead of {column.levels[0]}", moved[-1] - first
+    if isinstance(column, OrdinalColumn):
+        return f"empty instead of {column.levels[0]}", moved[-1] + (1 + column.centre) * moved[0]
+    return "empty instead of the middle", moved[-1]
 
 
 def unit_of(schema: Schema) -> float:

@@ -161,7 +161,7 @@ def test_a_level_is_compared_with_the_first_and_a_rank_from_end_to_end(consortiu
     assert list(found) == [
         ("x0", "from the lowest to the highest rank"),
         ("x1", "per unit"),
-        ("x1", "empty"),
+        ("x1", "empty instead of the middle"),
         ("ward", "b instead of a"),
         ("ward", "c instead of a"),
         ("grade", "high instead of low"),
@@ -175,7 +175,7 @@ def test_a_level_is_compared_with_the_first_and_a_rank_from_end_to_end(consortiu
     for key, difference in {
         ("x0", "from the lowest to the highest rank"): log_odds(x0=4.0) - log_odds(x0=-4.0),
         ("x1", "per unit"): log_odds(x1=1.5) - log_odds(x1=0.5),
-        ("x1", "empty"): log_odds(x1=None) - log_odds(x1=0.5),
+        ("x1", "empty instead of the middle"): log_odds(x1=None) - log_odds(x1=0.5),
         ("ward", "b instead of a"): log_odds(ward="b") - log_odds(),
         ("ward", "c instead of a"): log_odds(ward="c") - log_odds(),
         ("grade", "high instead of low"): log_odds(grade="high") - log_odds(),
@@ -349,3 +349,22 @@ def test_without_intervals_nothing_is_said_of_intervals(consortium: Consortium) 
     assert "the penalty pulls the coefficient of a level that few rows have towards zero" in few.notes
     many = consortium.hospital_round.coefficients(pa.table(told(2)))
     assert len([note for note in many.notes if "interval" in note]) == 3
+
+
+def test_what_our_rows_hardly_have_gets_no_interval_and_is_named(consortium: Consortium) -> None:
+    played(consortium)
+    own = told(1)
+    own["x2"] = [0.0] * 295 + [1.0] * 5  # five rows that differ tell nothing of it
+    found = consortium.lead_round.coefficients(pa.table(own))
+    lows = {each.column: each.low for each in found.coefficients}
+    assert lows["x2"] is None
+    assert lows["x0"] is not None
+    assert (
+        "no interval where fewer than 10 rows of this table differ from the others: x2, per unit"
+        in found.notes
+    )
+
+
+def test_rows_of_a_model_with_a_penalty_say_that_it_has_one(consortium: Consortium) -> None:
+    found = played(consortium).lead_round.coefficients(pa.table(told(1)))
+    assert "the model has a penalty, which draws coefficients towards zero" in found.notes

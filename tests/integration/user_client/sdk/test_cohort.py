@@ -55,7 +55,7 @@ def regression(rows: dict[str, NDArray[Any]]) -> tuple[dict[tuple[str, str], tup
     columns: dict[Any, NDArray[np.float64]] = {
         ("x0", "per unit"): rows["x0"].astype(float),
         ("x1", "per unit"): np.where(empty, "0.5", rows["x1"]).astype(float),
-        ("x1", "empty"): empty.astype(float),
+        ("x1", "empty instead of the middle"): empty.astype(float),
         ("sex", "m instead of f"): (rows["sex"] == "m").astype(float),
         ("ward", "b instead of a"): (rows["ward"] == "b").astype(float),
         ("ward", "c instead of a"): (rows["ward"] == "c").astype(float),
