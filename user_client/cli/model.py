@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, cast, get_args
 import typer
 
 from protocol.errors import InputError
-from runtime.terminal import figure, printable
+from runtime.terminal import FIGURES, figure, printable
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -193,14 +193,17 @@ def _explained(found: Explanation) -> Iterator[str]:
     for column in found.columns[:_COLUMNS_SHOWN]:
         line = f"  {printable(column.name):<{width}}  {column.shapley:.4f} ±{column.shapley_error:.4f}"
         if column.importance is not None:
-            line += f"   shuffled, the score falls by {column.importance:.4f} ±{column.importance_spread:.4f}"
+            fall, spread = (
+                figure(str(found.metric), one) for one in (column.importance, column.importance_spread or 0.0)
+            )
+            line += f"   shuffled, the score falls by {fall} ±{spread}"
         yield line
     if len(found.columns) > _COLUMNS_SHOWN:
         yield f"  and {len(found.columns) - _COLUMNS_SHOWN} more columns, all in --json"
     if found.score is None:
         yield "a table with labels would also show how far the score falls without each column"
     else:
-        yield f"score of these rows: {figure(str(found.metric), found.score)}"
+        yield f"{FIGURES[str(found.metric)]} of these rows: {figure(str(found.metric), found.score)}"
 
 
 def serve(
