@@ -277,6 +277,8 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Publish the terms of a new collaboration."""
+    if replaces is not None and not replaces:  # as of a variable that is not set
+        raise InputError("--replaces is empty: name the collaboration, or leave the option out")
     analyst, replaced = _open_at(data_dir, replaces or "")
     drafted = terms_of_draft(
         terms,

@@ -20,6 +20,8 @@ BLOCK_BYTES = 2**24
 """Bytes of columns or rows per block: enough for products to run at full speed, few enough for a cache."""
 SAFE_GAP = 1e-7
 """Relative gap above which a Gram matrix is used: it finds a space to about 1e-16 over the gap, here 1e-9."""
+_ROUNDED_AWAY = 4
+"""A singular value of at most so many roundings of an entry, relative to the largest, is no direction."""
 SAFE_CONDITION = 1e3
 """Condition number up to which a Cholesky factor is used: it orthonormalises to about 1e-16 times its square,
 here 1e-10."""
@@ -75,6 +77,32 @@ class Stack:
     def _columns_of(self, index: int, rows: slice) -> Matrix64:
         rep = self.reps[index][rows].astype(np.float64, copy=False)
         return rep if self.weights is None else rep @ self.weights[index]
+
+
+def common_directions(stack: Stack, count: int, rounding: float) -> tuple[Matrix64, Matrix64]:
+    """Return `leading_directions`, with columns of zeros where the stack has no more than rounding.
+
+    Parameters
+    ----------
+    stack : Stack
+        (a, n).
+    count : int
+        There may be fewer directions.
+    rounding : float
+        How far the entries may be off, relative to the largest of their column.
+
+    Returns
+    -------
+    (a, count) ndarray of float64
+    (count,) ndarray of float64
+        Singular values, 0 for the columns of zeros.
+    """
+    found, values = leading_directions(stack, min(count, *stack.shape))
+    computed = float(np.finfo(stack.reps[0].dtype).eps) * max(count, 8)
+    there = values > max(computed, _ROUNDED_AWAY * rounding) * values[0]
+    directions, lengths = np.zeros((stack.shape[0], count)), np.zeros(count)
+    directions[:, : len(values)], lengths[: len(values)] = found * there, values * there
+    return directions, lengths
 
 
 def leading_directions(stack: Stack, count: int) -> tuple[Matrix64, Matrix64]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
-from analyst_server.alignment._spectral import Stack, fit_by_least_squares, leading_directions
+from analyst_server.alignment._spectral import Stack, common_directions, fit_by_least_squares
 
 
 def align_imakura(
@@ -15,6 +13,7 @@ def align_imakura(
     *,
     trusted: Sequence[int] | None = None,
     latent_dim: int | None = None,
+    rounding: float = 0.0,
 ) -> Solution:
     """Return the change-of-basis matrices of Imakura's Data Collaboration.
 
@@ -31,6 +30,8 @@ def align_imakura(
         ``U`` is computed from these parties alone.
     latent_dim : int, optional
         l; the smallest l_i if not given. A direction that no party has is a column of zeros.
+    rounding : float
+        How far the entries of ``A_i`` were rounded for the wire, relative to the largest of their column.
 
     Returns
     -------
@@ -47,10 +48,7 @@ def align_imakura(
     chosen = range(len(anchor_reps)) if trusted is None else trusted
     stack = Stack([anchor_reps[index] for index in chosen])
     count = latent_dim or min(rep.shape[1] for rep in anchor_reps)
-    directions, values = leading_directions(stack, min(count, *stack.shape))
     # a direction that nobody has would be noise, and a model would take it for as telling as any other
-    there = values > np.finfo(anchor_reps[0].dtype).eps * max(count, 8) * values[0]
-    target = np.zeros((stack.shape[0], count))
-    target[:, : len(values)] = directions * there
+    target, _ = common_directions(stack, count, rounding)
     changes: list[Matrix] = [fit_by_least_squares(rep, target) for rep in anchor_reps]
     return Solution(changes, target, "U")

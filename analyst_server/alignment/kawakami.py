@@ -7,11 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analyst_server.alignment._contract import AnchorReps, Matrix, Solution
-from analyst_server.alignment._spectral import Stack, leading_directions, whiten
-
-NO_DIRECTION = 1e-8
-"""A singular value of [Q_1 .. Q_c] below this means that no party has the direction: if one has it, the value
-is at least 1."""
+from analyst_server.alignment._spectral import Stack, common_directions, whiten
 
 
 def align_kawakami(
@@ -19,6 +15,7 @@ def align_kawakami(
     *,
     trusted: Sequence[int] | None = None,
     latent_dim: int | None = None,
+    rounding: float = 0.0,
 ) -> Solution:
     """Return the change-of-basis matrices of Kawakami's Data Collaboration.
 
@@ -37,6 +34,8 @@ def align_kawakami(
         The problem is solved for these parties alone; the others are fitted to its answer by least squares.
     latent_dim : int, optional
         l; the smallest l_i if not given.
+    rounding : float
+        How far the entries of ``A_i`` were rounded for the wire, relative to the largest of their column.
 
     Returns
     -------
@@ -54,10 +53,8 @@ def align_kawakami(
     count = latent_dim or min(rep.shape[1] for rep in anchor_reps)
     weights = [whiten(rep) for rep in anchor_reps]
     stack = Stack([anchor_reps[index] for index in chosen], [weights[index] for index in chosen])
-    directions, values = leading_directions(stack, min(count, *stack.shape))
-    lengths = np.divide(1.0, values, out=np.zeros_like(values), where=values > NO_DIRECTION)
-    target = np.zeros((stack.shape[0], count))
-    target[:, : len(values)] = directions * lengths
+    directions, values = common_directions(stack, count, rounding)
+    target = directions * np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
     changes: list[Matrix] = [
         weight @ ((rep @ weight).T @ target) for rep, weight in zip(anchor_reps, weights, strict=True)
     ]

@@ -62,8 +62,8 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
         "isotropic": Method(
             align_isotropic, is_orthogonal=True, options=("anchor_is_isotropic",), works_by_group=True
         ),
-        "imakura": Method(align_imakura, is_least_squares=True, options=("latent_dim",)),
-        "kawakami": Method(align_kawakami, is_least_squares=True, options=("latent_dim",)),
+        "imakura": Method(align_imakura, is_least_squares=True, options=("latent_dim", "rounding")),
+        "kawakami": Method(align_kawakami, is_least_squares=True, options=("latent_dim", "rounding")),
         "procrustes": Method(align_procrustes, is_orthogonal=True, works_by_group=True),
         "gopp": Method(align_gopp, is_orthogonal=True, works_by_group=True),
         "rdp": Method(align_rdp, fit=fit_by_rdp),
@@ -120,6 +120,7 @@ def align(
     trusted: Sequence[int] | None = None,
     anchor_is_isotropic: bool = False,
     latent_dim: int | None = None,
+    rounding: float = 0.0,
     rng: np.random.Generator,
 ) -> Alignment:
     """Align all parties by the named method.
@@ -140,6 +141,8 @@ def align(
         Whether ``A.T @ A`` is a multiple of the identity by construction.
     latent_dim : int, optional
         l of the common representation, for a method of least squares; the smallest l_i if not given.
+    rounding : float
+        How far the entries were rounded for the wire, relative to the largest of their column.
     rng : numpy.random.Generator
         Repeatable randomness; its seed is in the terms.
 
@@ -160,7 +163,7 @@ def align(
     if anchor_is_isotropic and chosen.is_orthogonal:
         _check_orthonormal(anchor_reps, range(len(anchor_reps)) if trusted is None else trusted)
     reps = [np.ldexp(rep, -exponent) for rep in anchor_reps] if exponent else anchor_reps
-    known = {"anchor_is_isotropic": anchor_is_isotropic, "latent_dim": latent_dim}
+    known = {"anchor_is_isotropic": anchor_is_isotropic, "latent_dim": latent_dim, "rounding": rounding}
     start = time.perf_counter()
     given = list(reps) if isinstance(reps, SpreadReps) and not chosen.works_by_group else reps
     solution = chosen.solve(given, trusted=trusted, **{name: known[name] for name in chosen.options})

@@ -301,14 +301,12 @@ class _Overlap:
     value : float
         Mean over the references of ``||Q_i.T @ Q_j||_F ** 2``, the sum of the squared cosines of the
         principal angles.
-    order : int
-        l_i, the number of these angles if no reference has fewer columns.
     mean, variance, most : float
-        Of that value for a random span; ``most`` is its largest possible value.
+        Of that value for a random span; ``most`` is its largest possible value, the mean number of these
+        angles.
     """
 
     value: float
-    order: int
     mean: float
     variance: float
     most: float
@@ -316,7 +314,7 @@ class _Overlap:
     @property
     def share(self) -> float:
         """Mean squared cosine of the principal angles."""
-        return self.value / self.order
+        return self.value / self.most
 
     def chance(self) -> float:
         """Return the probability that a random span overlaps at least as much."""
@@ -328,13 +326,13 @@ class _Overlap:
         With a probability of at most `STRANGER_LEVEL` may a random span come further than
         `MAX_THRESHOLD_FRACTION` of the way to it.
         """
-        limit = self.mean + MAX_THRESHOLD_FRACTION * (usual * self.order - self.mean)
+        limit = self.mean + MAX_THRESHOLD_FRACTION * (usual * self.most - self.mean)
         return beta_tail(limit, self.mean, self.variance, self.most) <= STRANGER_LEVEL
 
     def describe(self, usual: float) -> str:
         return (
             f"shares {self.share:.0%} of its span with the others, who share {usual:.0%} with each other; "
-            f"chance alone would share {self.mean / self.order:.0%}"
+            f"chance alone would share {self.mean / self.most:.0%}"
         )
 
 
@@ -354,7 +352,7 @@ class _Overlaps:
         order = self._shapes[index].latent_dim
         mean, variance = chance_moments(order, self._dimension, float(np.mean(sizes)), squared)
         value = float(np.mean([self._overlap(index, other) for other in others]))
-        return _Overlap(value, order, mean, variance, float(np.minimum(sizes, order).mean()))
+        return _Overlap(value, mean, variance, float(np.minimum(sizes, order).mean()))
 
     def learn(self, references: Sequence[int]) -> None:
         """Measure the overlaps with all these references at once where the parties are spread."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from analyst_server.training.axes import principal_axes
 from analyst_server.training.choosing import Choice
 from protocol.alignment_terms import AutoAlignmentTerms
 from runtime.denormals import tiny_as_zero
+
+_ROUNDING: Final = {"i1": 0.5 / 127, "f2": 2.0**-11, "f4": 2.0**-24, "f8": 2.0**-53}
+"""How far an entry of a number type may be off, relative to the largest of its column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +79,7 @@ class Aligner:
                 trusted=self.trusted,
                 anchor_is_isotropic=spec.anchor_is_isotropic,
                 latent_dim=spec.latent_dim,
+                rounding=_ROUNDING[spec.parties[0].anchor_rep.dtype],
                 rng=np.random.default_rng(spec.alignment.seed),
             )
         except AnchorRepError as error:

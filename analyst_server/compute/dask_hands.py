@@ -47,8 +47,8 @@ def dask_hands(spec: RoundSpec, blobs: Blobs) -> Iterator[Hands]:
     """
     from distributed import Client, get_worker, secede
 
-    rows, latent_dim = spec.parties[0].anchor_rep.shape
-    if len(spec.parties) * rows * latent_dim**2 < WORTH_SPREADING:
+    shapes = [party.anchor_rep.shape for party in spec.parties]
+    if sum(rows * latent_dim**2 for rows, latent_dim in shapes) < WORTH_SPREADING:
         yield Hands(blobs)
         return
     # with a client of our own all answers come by way of the scheduler: workers do not reach each other

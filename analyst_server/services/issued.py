@@ -13,7 +13,6 @@ from protocol.codec import decode, pack_list, pack_lists
 from protocol.envelope import Signed
 from protocol.errors import MalformedMessageError
 from protocol.identity import Identity, load_certificate
-from protocol.limits import MAX_PARTIES
 
 
 def known(analyst: Analyst, viewer: Identity, after: str) -> bytes:
@@ -38,6 +37,4 @@ def _issued(unit: Unit) -> set[bytes]:
 
 
 def _accepted_with(unit: Unit, viewer: Identity) -> set[bytes]:
-    rounds = unit.collaborations(viewer.name)
-    bodies = (body for one in rounds for body in unit.acceptances(one.id, "", MAX_PARTIES))
-    return {decode(Signed, body).certificate for body in bodies}
+    return {decode(Signed, body).certificate for body in unit.acceptances_with(viewer.name)}

@@ -10,7 +10,7 @@ from sqlalchemy import delete, func, insert, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
 from analyst_server.store.questions import Questions
-from analyst_server.store.tables import Enrolled, EnrolledState, Revocations
+from analyst_server.store.tables import Enrolled, EnrolledState, Member, Revocations
 
 _AT_ONCE: Final = 100
 _IS_OPEN = (Enrolled.certificate.is_(None), Enrolled.rejected.is_(None))
@@ -38,6 +38,14 @@ class Enrolments(Questions):
             .limit(most)
         )
         return [EnrolledState(*row) for row in self._session.execute(query)]
+
+    def acceptances_with(self, party: str) -> Iterator[bytes]:
+        """Return every acceptance in the collaborations of a party, read as they are asked for."""
+        own = select(Member.collaboration_id).where(Member.party == party)
+        query = select(Member.acceptance).where(
+            Member.collaboration_id.in_(own), Member.acceptance.is_not(None)
+        )
+        return (acceptance for acceptance in self._session.scalars(query) if acceptance is not None)
 
     def requests_of(self, invitation_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the requests of a page by their ids; one that was replaced meanwhile is missing."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from protocol.answers import MemberReport
 from protocol.errors import InputError
-from protocol.messages import DownlinkManifest
+from protocol.messages import DownlinkManifest, UplinkManifest
 from protocol.model_terms import CoxTerms, LogisticTerms, RidgeTerms, weighted_kinds
 from protocol.table_schema import ColumnOfLevels, Schema
 from protocol.terms import Terms
@@ -90,7 +90,8 @@ def coefficients(
             f"no interval where fewer than {ROWS_OF_A_CHANGE} rows of this table differ from the others:"
             f" {'; '.join(untold)}"
         )
-    notes += _notes(terms, schema.width, has_intervals=why_none is None)
+    sent = terms.latent_dim if terms.sums else directory.load(UplinkManifest).rep.shape[1]
+    notes += _notes(terms, schema.width, sent, has_intervals=why_none is None)
     found = [
         coefficient(column, change, values[place, each], errors[place, each], answer=answer)
         for each, answer in enumerate(answers_of(schema))
@@ -163,7 +164,7 @@ def _are_told(features: Matrix64, moves: Matrix64) -> NDArray[np.bool_]:
 
 def _without_error(changes: Sequence[tuple[str, str, Matrix64]], errors: Matrix64) -> list[str]:
     """Return the changes without a standard error, in words."""
-    untold = np.flatnonzero(np.isnan(errors).all(axis=1))
+    untold = np.flatnonzero(np.isnan(errors).all(axis=1)).tolist()
     return [f"{column}, {change}" for column, change, _ in (changes[place] for place in untold)]
 
 
@@ -293,8 +294,8 @@ def _notes_on_all_rows(untold: Sequence[str]) -> Iterator[str]:
     yield CAUSES_NOTHING
 
 
-def _notes(terms: Terms, width: int, *, has_intervals: bool) -> Iterator[str]:
-    """Yield what to know of coefficients; ``width`` is that of our own rows."""
+def _notes(terms: Terms, width: int, sent: int, *, has_intervals: bool) -> Iterator[str]:
+    """Yield what to know of coefficients; ``width`` is that of our own rows, ``sent`` our l_i."""
     if terms.sums is not None:
         yield OF_A_DISCRIMINANT if terms.task == "classes" else OF_A_PENALTY
         yield CAUSES_NOTHING
@@ -308,9 +309,9 @@ def _notes(terms: Terms, width: int, *, has_intervals: bool) -> Iterator[str]:
             "the penalty pulls the coefficient of a level that few rows have towards zero"
             f"{narrow if has_intervals else ''}"
         )
-    if terms.latent_dim < width:
+    if sent < width:
         yield (
-            f"{terms.latent_dim} of {width} directions were sent: columns that go together share their"
+            f"{sent} of {width} directions were sent: columns that go together share their"
             " coefficients, which are those of this model and not of one with all directions"
         )
     if terms.dither:

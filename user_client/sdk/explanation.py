@@ -137,8 +137,7 @@ def explain(
         pairs=PAIRS,
     )
     weights = np.abs(values).mean(axis=(0, 2))
-    # the errors of one row's outcomes go together: those of two classes are the same
-    spread = np.sqrt(np.square(errors.mean(axis=2)).sum(axis=0)) / len(errors)
+    spread = _spread(rows[chosen], errors.mean(axis=2))
     metric, score, fallen = _importance(predictor, table, rows, groups)
     names = tuple(column.name for column in schema.columns)
     columns = [
@@ -167,6 +166,17 @@ def _own_anchor(session: Session, directory: RoundDirectory, terms: Terms) -> Ma
         )
         raise
     return np.asarray(anchor[:, terms.features_of(session.membership.party)])
+
+
+def _spread(rows: Matrix64, errors: Matrix64) -> Matrix64:
+    """Return the standard error of the mean over the rows, (columns,), from that of each row, (n, columns).
+
+    The errors of one row's outcomes go together, and so do those of equal rows, which have the same draws.
+    """
+    _, equal = np.unique(rows, axis=0, return_inverse=True)
+    together = np.zeros((equal.max() + 1, errors.shape[1]))
+    np.add.at(together, equal.ravel(), errors)
+    return np.asarray(np.sqrt(np.square(together).sum(axis=0)) / len(errors))
 
 
 def _importance(

@@ -8,6 +8,7 @@ import pytest
 
 from tests.harness.in_process import HOSPITAL, csv, rows
 from tests.harness.odc import Odc
+from user_client.sdk import PrivacyOptions
 
 KEEPING = {"hold_out": 0.25, "returns_scores": True}
 SCORES = (
@@ -146,3 +147,14 @@ def test_the_report_shows_which_alignment_was_chosen(odc: Odc) -> None:
     assert re.search(r"  the alignment is (odc|imakura), chosen of 2 by the scores of logistic: ", said)
     assert re.search(r"    imakura: ", said)
     assert "alignment_choice" not in said
+
+
+def test_a_member_reads_who_sends_fewer_numbers_of_a_row(odc: Odc) -> None:
+    consortium = odc.consortium
+    consortium.until_anchored(latent_dim=3, least_latent_dim=1, alignment={"method": "imakura"})
+    consortium.lead_round.prepare(consortium.table(0))
+    consortium.lead_round.contribute()
+    consortium.hospital_round.prepare(consortium.table(1), PrivacyOptions(latent_dim=2))
+    consortium.hospital_round.contribute()
+    consortium.compute()
+    assert f"  {HOSPITAL} sends 2 numbers of a row, and the model takes 3\n" in odc("report").out

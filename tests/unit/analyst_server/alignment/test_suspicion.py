@@ -298,3 +298,28 @@ def test_the_trusted_have_rows_and_are_not_suspected(
 ) -> None:
     suspicions = [Suspicion(index, "orthonormal", "has") for index in bad]
     assert trusted_parties(3, suspicions, row_counts) == trusted
+
+
+# fewer numbers of a row
+
+
+@pytest.mark.parametrize("widths", [(6, 2, 2), (4, 2, 2), (6, 3, 3, 3), (6, 6, 6), (2, 6, 6, 6)])
+@pytest.mark.parametrize(("shared", "decay"), [(1.0, 1.5), (1.5, 3.0)])
+def test_whoever_sends_more_or_fewer_numbers_than_the_others_is_no_stranger(
+    widths: tuple[int, ...], shared: float, decay: float
+) -> None:
+    accused = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        matrix, base = haar(12, rng), haar(12, rng)
+        spread = np.sqrt(np.exp(-np.arange(12) / decay))
+        reps, counts = [], []
+        for width in widths:
+            count, own = int(rng.choice([40, 100, 400])), haar(12, rng)
+            rows = rng.standard_normal((count, 12)) * spread @ base.T
+            rows += shared * rng.standard_normal((count, 12)) * spread @ own.T
+            axes = np.linalg.svd(rows, full_matrices=True)[2].T
+            reps.append((matrix @ axes[:, :width] @ haar(width, rng)).astype(np.float32))
+            counts.append(count)
+        accused += len(suspects(reps, anchor_is_isotropic=True, row_counts=counts))
+    assert accused == 0
