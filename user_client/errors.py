@@ -315,7 +315,8 @@ class FieldError(TableError):
         """Return the same error with the rows' numbers in the table that this part was read from."""
         found = type(self).__new__(type(self))
         FieldError.__init__(found, self.column, rows_before + self.rows, self.what)
-        found.hint = self.hint
+        if "hint" in vars(self):  # the service tells one of its own from that of the class
+            found.hint = self.hint
         return found
 
 

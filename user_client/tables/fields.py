@@ -127,7 +127,8 @@ def refuse_empty(name: str, empty: Mask, hint: str | None = None) -> None:
     """Raise `EmptyFieldError` if a field is empty; ``hint`` takes the place of its own."""
     if empty.any():
         error = EmptyFieldError(name, rows_of(empty))
-        error.hint = hint or error.hint
+        if hint is not None:
+            error.hint = hint
         raise error
 
 
