@@ -191,6 +191,20 @@ def calibration_in_words(found: Mapping[str, Any]) -> str:
     )
 
 
+def fewer_numbers(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the parties of a report that send fewer numbers of a row than the model takes, and words for it.
+
+    An analyst of an earlier version tells no number.
+    """
+    latent_dim = report["latent_dim"]
+    found = [(party["party"], party.get("latent_dim")) for party in report.get("parties", [])]
+    return [
+        (party, f"sends {own:,} numbers of a row, and the model takes {latent_dim:,}")
+        for party, own in found
+        if own is not None and own < latent_dim
+    ]
+
+
 def training_in_words(results: Mapping[str, Any]) -> list[str]:
     """Return how alignment and model were chosen, and what was done to the rows that trained it."""
     lines = []

@@ -30,7 +30,7 @@ from metering.explanation import WORDS, Parts, RoundBytes
 from protocol.answers import ReportedScore
 from protocol.messages import PrivacyRecord
 from protocol.suspicions import LIKELY_CAUSE
-from runtime.terminal import privacy_in_words, score_in_words
+from runtime.terminal import fewer_numbers, privacy_in_words, score_in_words
 
 _Transfer = Literal["uplink", "downlink", "anchor"]
 TRANSFERS: Final[Mapping[_Transfer, str]] = {"uplink": "(3)", "downlink": "(4)", "anchor": "(5)"}
@@ -58,7 +58,7 @@ def report_text(report: Report) -> str:
         for party in report["parties"]
     ]
     lines += [f"  {party}: {_EXCLUDED}" for party in report.get("excluded", [])]
-    lines += [f"  {party} {words}" for party, words in _fewer_numbers(report)]
+    lines += [f"  {party} {words}" for party, words in fewer_numbers(report)]
     lines += [f"  {party}: {words}" for party, words in _privacy(report)]
     lines += [f"  warning: {party} {words}" for party, words in _absent(report)]
     if report["results"]:
@@ -113,7 +113,7 @@ def report_sections(report: Report) -> list[list[str]]:
             ],
         ),
         *[paragraph(f"{party} was {_EXCLUDED}.") for party in report.get("excluded", [])],
-        *[paragraph(f"{party} {words}.") for party, words in _fewer_numbers(report)],
+        *[paragraph(f"{party} {words}.") for party, words in fewer_numbers(report)],
         *[paragraph(f"{party} says of its rows: {words}.") for party, words in _privacy(report)],
         *[paragraph(f"Warning: {party} {words}.") for party, words in _absent(report)],
     ]
@@ -182,16 +182,6 @@ def findings(alignment: AlignmentReport) -> list[str]:
         )
         lines.append(f"  {_cost(suspicion, alignment['left_out'])}")
     return lines
-
-
-def _fewer_numbers(report: Report) -> list[tuple[str, str]]:
-    """Return which parties have chosen to send fewer numbers of a row than l."""
-    found = [(party["party"], party.get("latent_dim")) for party in report["parties"]]
-    return [
-        (party, f"sends {exact(own)} numbers of a row, and the model takes {exact(report['latent_dim'])}")
-        for party, own in found
-        if own is not None and own < report["latent_dim"]
-    ]
 
 
 def _absent(report: Report) -> list[tuple[str, str]]:

@@ -10,7 +10,13 @@ import typer
 from metering.explanation import RoundExplanation, in_words
 from protocol.answers import MemberReport
 from protocol.texts import visible
-from runtime.terminal import calibration_in_words, figures_in_words, score_in_words, training_in_words
+from runtime.terminal import (
+    calibration_in_words,
+    fewer_numbers,
+    figures_in_words,
+    score_in_words,
+    training_in_words,
+)
 from user_client.class_scores import bins_in_words, class_scores_in_words, label_score_in_words
 from user_client.cli.options import (
     AsJson,
@@ -117,10 +123,7 @@ def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundEx
         f"{found['title']}: {found['state']}, {how}, l = {found['latent_dim']} of"
         f" {found['features']} features"
     ]
-    lines += [
-        f"  {party} sends {own} numbers of a row, and the model takes {found['latent_dim']}"
-        for party, own in _fewer_numbers(found)
-    ]
+    lines += [f"  {visible(party)} {words}" for party, words in fewer_numbers(found)]
     if found["failure"]:
         lines.append(f"failed: {found['failure']}")
     if found.get("excluded"):
@@ -143,14 +146,6 @@ def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundEx
         lines.append("we have measured:")
         lines += [f"  {line}" for line in _evaluation_lines(own)]
     return "\n".join(lines)
-
-
-def _fewer_numbers(found: MemberReport) -> list[tuple[str, int]]:
-    """Return the institutions that have chosen to send fewer numbers of a row than l, and how many."""
-    told: dict[str, Any] = dict(found)  # an earlier analyst tells no number
-    parties = told.get("parties", [])
-    chosen = [(visible(str(one["party"])), one.get("latent_dim")) for one in parties]
-    return [(party, own) for party, own in chosen if own is not None and own < found["latent_dim"]]
 
 
 def _judgement_lines(found: dict[str, Any]) -> Iterator[str]:
