@@ -1,4 +1,4 @@
-"""What the C library's allocator does with memory that is free again.
+"""What the C library's allocator does with memory that is free again, and which errors say that none is left.
 
 glibc keeps it for whoever asks next, in one heap for each of some threads. From the first large array that is
 freed on, it takes the next large ones from these heaps too. That adds to the peak of a command that reads a
@@ -14,6 +14,13 @@ from typing import Any, Final
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 _MAPPED_FROM_BYTES: Final = 256 * 2**10
+_SAYS_SO: Final = ("std::bad_alloc", "Failed to allocate memory", "Cannot allocate memory")
+"""In the texts of libraries in C++, whose errors are of kinds of their own."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that there was no memory left."""
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in _SAYS_SO)
 
 
 def share_one_heap() -> None:

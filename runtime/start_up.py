@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 
 from protocol.errors import OdcError
+from runtime.memory import is_out_of_memory
 from runtime.storage import storage_error
 from runtime.terminal import exit_code, for_machines, for_terminal
 
@@ -123,11 +124,17 @@ def as_ours(error: Exception) -> OdcError:
     """Return what to tell a person of an error; of one that is not ours, only its kind."""
     if isinstance(error, OdcError):
         return error
-    found = _disk_that_failed(error)
+    found = _no_memory() if is_out_of_memory(error) else _disk_that_failed(error)
     if found is None:  # a fault of ours: its text may quote a table
         log.info("unexpected error", exc_info=error)
         found = OdcError(f"unexpected {type(error).__name__}")
     return found
+
+
+def _no_memory() -> OdcError:
+    error = OdcError("this machine, or what this program may take of it, has too little memory for that")
+    error.hint = "end other programs, raise the limit of memory if there is one, or use a machine with more"
+    return error
 
 
 def _disk_that_failed(error: Exception) -> OdcError | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -21,6 +22,8 @@ PARITY_TOLERANCE = 1e-4
 """Largest difference in a prediction: float32 rounding through a few hundred units is 1e-6."""
 ERRORS_ALONE = 3
 """What onnxruntime logs: it warns of parts of a model that are there and not used."""
+_NO_MEMORY: Final = ("std::bad_alloc", "Failed to allocate memory", "Cannot allocate memory")
+"""As it loads a file, as it answers, and where a thread of its own gets no stack."""
 OPSET = min(22, __max_supported_opset__)
 """Whatever a newer converter could write: institutions run the operators of docs/protocol.md alone."""
 BATCH_ROWS = 8192
@@ -128,8 +131,21 @@ def _in_batches(onnx_file: bytes, output: str, aligned_rep: Matrix) -> Iterator[
     """Yield some rows at a time, as float32, and what the file says of them."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = ERRORS_ALONE
-    session = onnxruntime.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
+    with _memory_errors():
+        session = onnxruntime.InferenceSession(onnx_file, options, providers=["CPUExecutionProvider"])
     for start in range(0, len(aligned_rep), BATCH_ROWS):
         batch = np.asarray(aligned_rep[start : start + BATCH_ROWS], dtype=np.float32)
-        (found,) = session.run([output], {"rep": batch})
+        with _memory_errors():
+            (found,) = session.run([output], {"rep": batch})
         yield batch, found
+
+
+@contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Raise `MemoryError` where onnxruntime says in the text of another error that it gets no memory."""
+    try:
+        yield
+    except Exception as error:
+        if any(sign in str(error) for sign in _NO_MEMORY):
+            raise MemoryError("onnxruntime") from error
+        raise

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -159,3 +161,61 @@ def test_a_row_far_from_all_others_has_an_answer_too() -> None:
     far = np.concatenate([rows[:3], 1e6 * rows[:5]])
     assert np.isfinite(model.predictions(far)).all()
     assert parity_gap(model, export(model, rows.shape[1]), far) < 1e-5
+
+
+_IN_LITTLE_MEMORY = """
+import resource, sys
+import numpy as np
+from analyst_server.training import onnx_file
+from analyst_server.training.models import fit
+from tests.harness.problems import MODELS, blobs
+
+rows, labels = blobs(2)
+file = onnx_file.export(fit(MODELS["mlp"], rows, labels, 2), rows.shape[1])
+many = np.zeros((2_000_000, rows.shape[1]), np.float32)
+onnx_file.BATCH_ROWS = len(many)
+with open("/proc/self/statm") as found:
+    used = int(found.read().split()[5]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_DATA, (used + int(sys.argv[1]) * 2**20,) * 2)
+try:
+    onnx_file.predict(file, "probabilities", many)
+except MemoryError:
+    print("no memory")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a bound on the memory of a process")
+@pytest.mark.parametrize("megabytes", [1, 60])
+def test_too_little_memory_for_a_file_is_told_as_such(megabytes: int) -> None:
+    """As a session is made, and as it answers; onnxruntime has errors of its own for both."""
+    said = subprocess.run(
+        [sys.executable, "-c", _IN_LITTLE_MEMORY, str(megabytes)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert said.stdout.endswith("no memory\n"), said.stderr  # before it, onnxruntime may say it in its words
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[ONNXRuntimeError] : 1 : FAIL : Exception during loading: std::bad_alloc",
+        "AllocateRawInternal(size_t, bool) Failed to allocate memory for requested buffer of size 3200000000",
+    ],
+)
+def test_what_onnxruntime_says_of_memory_is_a_memory_error(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_given: object, **_options: object) -> None:
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", broken)
+    with pytest.raises(MemoryError):
+        onnx_file.predict(b"", "probabilities", np.zeros((2, 3)))
+
+
+def test_a_file_that_is_broken_is_no_matter_of_memory() -> None:
+    with pytest.raises(Exception, match="INVALID_PROTOBUF"):
+        onnx_file.predict(b"junk", "probabilities", np.zeros((2, 3)))

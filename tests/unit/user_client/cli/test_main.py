@@ -129,6 +129,19 @@ def test_the_unexpected_ends_with_one_and_without_its_story(
     assert "4711" not in printed.err
 
 
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("[ONNXRuntimeError] : 6 : Exception during initialization: std::bad_alloc")],
+)
+def test_too_little_memory_is_no_fault_of_the_software(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert end_with(error, monkeypatch) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert "too little memory" in first
+    assert "a machine with more" in second
+
+
 def test_a_full_disk_of_ours_is_no_fault_of_the_software(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
