@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -18,10 +19,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from analyst_server.installation import STORES_FILE, require_noted_stores
 from analyst_server.services.end import ENDED
 from analyst_server.settings import Settings
-from analyst_server.store import DirectoryBlobs, Records, only_server
+from analyst_server.store import DirectoryBlobs, Records, only_server, require_known_copy
 from protocol import __version__
-from protocol.errors import InputError, UnreadableFileError
+from protocol.errors import InputError, StorageError, UnreadableFileError
 from runtime.files import make_directory, read_bytes, write_whole
+from runtime.storage import storage_error
 
 LIST_FILE: Final = "backup.json"
 _DATABASE: Final = "odc.sqlite"
@@ -29,6 +31,10 @@ _IDENTITY: Final = ("identity/key.pem", "identity/root.pem", "identity/certifica
 _LAST: Final = _IDENTITY[-1]
 """Restored after everything else: without a certificate no command works."""
 _ATTEMPTS: Final = 3
+_DAMAGED_HINT: Final = (
+    "this backup is damaged, or it was not copied whole to here: copy it again from where it is kept, or"
+    " restore another one; nothing was restored"
+)
 
 
 class _File(BaseModel):
@@ -92,13 +98,57 @@ def back_up(settings: Settings, target: Path, *, now: int) -> Backup:
         error = InputError("the arrays are outside of the data directory, and this does not copy them")
         error.hint = "copy the records first, then the arrays by other tools: docs/operations.md, S3"
         raise error
+    was_there = target.exists()
     _make_empty(target)
-    files = _consistent_copy(settings, target)
-    for name in _IDENTITY:
-        files[name] = _copy(settings.data_dir, target, name)
-    listed = _List(made_at=now, version=__version__, files=files)
-    write_whole(target / LIST_FILE, listed.model_dump_json(indent=1).encode())
+    with _whole_or_nothing(target, keep_directory=was_there):
+        files = _consistent_copy(settings, target)
+        for name in _IDENTITY:
+            files[name] = _copy(settings.data_dir, target, name)
+        listed = _List(made_at=now, version=__version__, files=files)
+        write_whole(target / LIST_FILE, listed.model_dump_json(indent=1).encode())
     return Backup.of(target, listed)
+
+
+@contextmanager
+def _whole_or_nothing(target: Path, *, keep_directory: bool) -> Iterator[None]:
+    """Erase what was written of a backup that cannot be finished, and name the disk that is to blame."""
+    try:
+        with _naming_the_disk(target):
+            yield
+    except BaseException as error:
+        is_left = _is_left(target, keep_directory=keep_directory)
+        if isinstance(error, StorageError) and str(target) in error.detail:
+            what_is_left = f"{target} has a part of it, perhaps with the analyst's key: erase it"
+            error.hint = "free space there, have the disk checked, or name a directory on another one; "
+            error.hint += what_is_left if is_left else "nothing was left of this backup"
+        raise
+
+
+def _is_left(target: Path, *, keep_directory: bool) -> bool:
+    """Erase what is in a directory, and itself unless it is to be kept; return whether something is left."""
+    try:
+        for path in list(target.iterdir()):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        if not keep_directory:
+            target.rmdir()
+    except OSError:
+        return True
+    return False
+
+
+@contextmanager
+def _naming_the_disk(target: Path) -> Iterator[None]:
+    """Raise `StorageError` for a disk that fails: ``target``, unless the system names another place."""
+    try:
+        yield
+    except OSError as error:
+        found = storage_error(error, f"the disk of {error.filename or target}")
+        if found is None:
+            raise
+        raise found from error
 
 
 def _make_empty(target: Path) -> None:
@@ -165,9 +215,12 @@ def restore(settings: Settings, source: Path) -> Backup:
     Raises
     ------
     InputError
-        If an analyst, or a server, is in the directory, or another database is set.
+        If an analyst, or a server, is in the directory, another database is set, or the records of the
+        backup are of a later version.
     UnreadableFileError
         If a file of the backup is missing or damaged.
+    StorageError
+        If a disk fails.
     """
     if settings.database_url:
         raise InputError("a backup has its records in SQLite: unset ODC_ANALYST_DATABASE_URL to restore it")
@@ -179,7 +232,8 @@ def restore(settings: Settings, source: Path) -> Backup:
         raise InputError(f"{settings.data_dir} has an analyst in it: choose an empty --data-dir")
     for name, file in listed.files.items():
         _require_intact(source, name, file)
-    with only_server(settings.data_dir):
+    require_known_copy(source / _DATABASE)
+    with only_server(settings.data_dir), _naming_the_disk(settings.data_dir):
         for leftover in (STORES_FILE, f"{_DATABASE}-wal", f"{_DATABASE}-shm"):  # of other records
             (settings.data_dir / leftover).unlink(missing_ok=True)
         for name in sorted(listed.files, key=lambda name: (name == _LAST, name)):
@@ -201,14 +255,17 @@ def _listed(source: Path) -> _List:
     try:
         listed = _List.model_validate_json(read_bytes(path))
     except ValidationError:
-        raise UnreadableFileError(path, "it is no list of a backup") from None
+        raise _damaged(path, "it is no list of a backup") from None
+    except UnreadableFileError as error:
+        error.hint = _DAMAGED_HINT
+        raise
     for name in listed.files:
         place = PurePosixPath(name)
         is_known = name in (_DATABASE, *_IDENTITY) or place.parts[0] == "blobs"
         if not is_known or place.is_absolute() or ".." in place.parts:
-            raise UnreadableFileError(path, f"it names a file that is none of an analyst: {name}")
+            raise _damaged(path, f"it names a file that is none of an analyst: {name}")
     if missing := {_DATABASE, *_IDENTITY} - set(listed.files):
-        raise UnreadableFileError(path, f"it lacks {', '.join(sorted(missing))}")
+        raise _damaged(path, f"it lacks {', '.join(sorted(missing))}")
     return listed
 
 
@@ -216,9 +273,17 @@ def _require_intact(source: Path, name: str, file: _File) -> None:
     try:
         found = _described(DirectoryBlobs(source).read(name))
     except FileNotFoundError:
-        raise UnreadableFileError(source / name, "the backup lacks it") from None
+        raise _damaged(source / name, "the backup lacks it") from None
+    except OSError as error:  # a directory, for example
+        raise _damaged(source / name, error.strerror or type(error).__name__) from None
     if found != file:
-        raise UnreadableFileError(source / name, "it is not what was backed up")
+        raise _damaged(source / name, "it is not what was backed up")
+
+
+def _damaged(path: Path, reason: str) -> UnreadableFileError:
+    error = UnreadableFileError(path, reason)
+    error.hint = _DAMAGED_HINT
+    return error
 
 
 def _copy(source: Path, target: Path, name: str) -> _File:

@@ -13,6 +13,7 @@ from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settin
 from analyst_server.installation import unix_now
 from analyst_server.services.acts import Act, note
 from analyst_server.settings import Settings
+from protocol.errors import StorageError
 from runtime.terminal import minute
 
 
@@ -49,8 +50,12 @@ def restore(
 
 
 def _note(settings: Settings, act: Act, directory: Path) -> None:
-    with open_as_operator(settings).records.begin(write=True) as unit:
-        note(unit, act, unix_now(), str(directory))
+    """Write down what was done, for the audit; where that cannot be written, what was done is done."""
+    try:
+        with open_as_operator(settings).records.begin(write=True) as unit:
+            note(unit, act, unix_now(), str(directory))
+    except StorageError as error:
+        typer.echo(f"`odc-analyst audit` will not show this: {error.detail}", err=True)
 
 
 def _size(found: Backup) -> str:

@@ -39,7 +39,10 @@ def settings_of(
     log_level: str | None = None,
     compute_url: str | None = None,
 ) -> Settings:
-    """Return the settings of the environment, replaced by the options that were given."""
+    """Return the settings of the environment, replaced by the options that were given.
+
+    Raises `InputError` for one that cannot be used, and if the data directory is no directory.
+    """
     options: dict[str, Any] = {
         "data_dir": data_dir,
         "host": host,
@@ -48,12 +51,25 @@ def settings_of(
         "compute_url": compute_url,
     }
     try:
-        return Settings(**{name: value for name, value in options.items() if value is not None})
+        found = Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         wrong = "; ".join(f"{variable(str(where[0]))}: {why}" for where, _, why in explained(error))
         refused = InputError(f"settings: {wrong}")
         refused.hint = "correct the variable, or the option of the same name: docs/operations.md, settings"
         raise refused from None
+    _require_directory(found.data_dir)
+    return found
+
+
+def _require_directory(path: Path) -> None:
+    """Raise `InputError` if there is something else at a path, or above it."""
+    for one in (path, *path.parents):
+        if os.path.lexists(one):
+            if one.is_dir():
+                return
+            error = InputError(f"{one} is no directory, and the analyst's files lie in one")
+            error.hint = "name the analyst's data directory: --data-dir, or ODC_ANALYST_DATA_DIR"
+            raise error
 
 
 def whole_id(analyst: Analyst, given: str) -> str:

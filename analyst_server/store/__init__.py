@@ -10,6 +10,7 @@ from analyst_server.store.arrays import (
 from analyst_server.store.blobs import Blobs, DirectoryBlobs, MemoryBlobs, only_server
 from analyst_server.store.leases import Leases
 from analyst_server.store.records import Records, Unit, place_of
+from analyst_server.store.revisions import require_known_copy
 from analyst_server.store.s3 import S3Blobs, remember_access
 from analyst_server.store.tables import (
     ActRow,
@@ -66,6 +67,7 @@ __all__ = [
     "only_server",
     "place_of",
     "remember_access",
+    "require_known_copy",
     "store_array",
     "store_arrays",
 ]

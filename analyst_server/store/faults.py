@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -83,6 +84,16 @@ def _of_postgres(error: DBAPIError) -> StorageError | None:
 
 def _overtaken() -> StorageBusyError:
     return StorageBusyError("another process has changed the same", retry_after_s=OVERTAKEN_RETRY_AFTER_S)
+
+
+def error_of_copy(error: sqlite3.OperationalError, path: Path) -> StorageError | None:
+    """Return what to tell of a copy of a database that cannot be written to a file, if a disk is to blame."""
+    code = error.sqlite_errorcode & 0xFF  # the higher bits say why
+    if code == sqlite3.SQLITE_FULL:  # SQLite only reads what it copies
+        return DiskFullError(f"the disk of {path} is full")
+    if code in _SQLITE_FAILING:
+        return StorageError(f"the analyst's database cannot be copied to {path}: {error}")
+    return _of_sqlite(error)
 
 
 def _of_sqlite(error: sqlite3.OperationalError) -> StorageError | None:

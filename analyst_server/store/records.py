@@ -14,14 +14,12 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from sqlalchemy import (
-    Connection,
     Text,
     cast,
     create_engine,
     delete,
     exists,
     func,
-    inspect,
     select,
     text,
 )
@@ -39,6 +37,7 @@ from analyst_server.store.ledgers import Ledgers
 from analyst_server.store.notices import Notices
 from analyst_server.store.overview import Overview
 from analyst_server.store.questions import is_of
+from analyst_server.store.revisions import MIGRATIONS, NEWEST, revision_of
 from analyst_server.store.seen_ledgers import SeenLedgers
 from analyst_server.store.tables import (
     Base,
@@ -56,9 +55,6 @@ from analyst_server.store.tables import (
 from protocol.errors import InputError, StorageError, UnreadableFileError
 from protocol.states import State
 
-_MIGRATIONS = Path(__file__).parent / "migrations"
-_KNOWN = {path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")}
-_NEWEST = max(_KNOWN)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -337,16 +333,14 @@ class Records:
 
     def _migrate(self, revision: str) -> None:
         with self._reading.connect() as connection:
-            found = _revision(connection)
-        if found == _NEWEST:
+            found = revision_of(connection)
+        if found == NEWEST:
             return
-        if found is not None and found not in _KNOWN:
-            raise _newer()
         from alembic import command  # rarely needed, and as slow to load as SQLAlchemy
         from alembic.config import Config
 
         config = Config()
-        config.set_main_option("script_location", str(_MIGRATIONS))
+        config.set_main_option("script_location", str(MIGRATIONS))
         with (
             self._engine.begin() if self._is_sqlite else postgresql.one_migration(self._engine) as connection
         ):
@@ -429,22 +423,3 @@ def place_of(url: str) -> str:
     """Return where records are, without a user or a password; raises `InputError` as opening them does."""
     found = _parsed(url)
     return f"{found.get_backend_name()}://{found.host or ''}/{found.database or ''}"
-
-
-def _newer() -> InputError:
-    error = InputError(
-        "these records were written by a later version of the analyst, which changed their tables"
-    )
-    error.hint = (
-        "install that version again, or restore the backup that was made before the upgrade:"
-        " docs/operations.md, backup and restore"
-    )
-    return error
-
-
-def _revision(connection: Connection) -> str | None:
-    """Return the revision of the tables, None before the first."""
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
-    return found

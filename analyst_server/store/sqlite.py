@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from sqlalchemy import Connection, Engine, event
 
+from analyst_server.store.faults import error_of_copy
 from runtime.files import sync_directory, sync_file
 
 BUSY_TIMEOUT_S: Final = 30
@@ -53,10 +54,19 @@ def prepare(engine: Engine) -> None:
 
 
 def copy_database(connection: Connection, path: Path) -> None:
-    """Write the database as it is at one moment to a new file, durably; writers need not wait for it."""
+    """Write the database as it is at one moment to a new file, durably; writers need not wait for it.
+
+    Raises `StorageError`, which names the file, if that cannot be written.
+    """
     source = cast("sqlite3.Connection", connection.connection.driver_connection)
-    with closing(sqlite3.connect(path)) as target:
-        source.backup(target)
+    try:
+        with closing(sqlite3.connect(path)) as target:
+            source.backup(target)
+    except sqlite3.OperationalError as error:
+        found = error_of_copy(error, path)
+        if found is None:
+            raise
+        raise found from error
     path.chmod(0o600)
     sync_file(path)
     sync_directory(path.parent)

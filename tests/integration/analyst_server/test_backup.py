@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -11,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from analyst_server.backup import LIST_FILE, back_up, restore
+from analyst_server.cli import app
 from analyst_server.installation import note_stores, require_noted_stores
 from analyst_server.services import end
 from analyst_server.settings import Settings
 from analyst_server.store import DirectoryBlobs, Records
-from protocol.errors import InputError, UnreadableFileError
+from protocol.errors import DiskFullError, InputError, StorageError, UnreadableFileError
 from runtime.files import write_whole
 from tests.harness import configuration
 from tests.harness.certificates import NOW
@@ -206,6 +211,132 @@ def test_a_restore_that_was_cut_off_begins_again(
     restore(elsewhere(tmp_path), made)
     with pytest.raises(InputError, match="has an analyst in it"):
         restore(elsewhere(tmp_path), made)
+
+
+def full(code: int = errno.ENOSPC) -> Any:
+    """Return what writes whole files until the fourth, which finds no space."""
+    written: list[Path] = []
+
+    def writing(path: Path, *parts: Any) -> None:
+        if len(written) == 3:
+            raise OSError(code, os.strerror(code))
+        written.append(path)
+        write_whole(path, *parts)
+
+    return writing
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_full_disk_is_named_and_keeps_nothing_of_a_backup(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_there: bool
+) -> None:
+    target = tmp_path / "safe"
+    if was_there:
+        target.mkdir()
+    monkeypatch.setattr("analyst_server.backup.write_whole", full())
+    with pytest.raises(DiskFullError, match=f"the disk of {target} is full") as caught:
+        back_up(settings, target, now=NOW)
+    assert "nothing was left of this backup" in caught.value.hint
+    assert target.exists() is was_there
+    assert not was_there or list(target.iterdir()) == []
+
+
+def test_what_cannot_be_erased_of_a_backup_is_said(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept(_path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+    target = tmp_path / "safe"
+    monkeypatch.setattr("analyst_server.backup.write_whole", full(errno.EROFS))
+    monkeypatch.setattr(shutil, "rmtree", kept)
+    with pytest.raises(StorageError, match=f"the disk of {target} cannot be used: read-only") as caught:
+        back_up(settings, target, now=NOW)
+    assert f"{target} has a part of it" in caught.value.hint
+
+
+def test_records_that_find_no_space_for_their_copy_name_its_disk(settings: Settings, tmp_path: Path) -> None:
+    target = tmp_path / "copy.sqlite"
+    target.symlink_to("/dev/full")
+    records = Records(settings.database)
+    with pytest.raises(StorageError, match=str(target)):
+        records.copy_to(target)
+    records.dispose()
+
+
+def of_a_later_version(made: Path) -> None:
+    """Change a backup into one that a later version has made."""
+    with closing(sqlite3.connect(made / "odc.sqlite")) as records:
+        records.execute("UPDATE alembic_version SET version_num = '9999'")
+        records.commit()
+    with_records(made, (made / "odc.sqlite").read_bytes())
+
+
+def with_records(made: Path, data: bytes) -> None:
+    (made / "odc.sqlite").write_bytes(data)
+    listed = content(made)
+    listed["files"]["odc.sqlite"] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (made / LIST_FILE).write_text(json.dumps(listed))
+
+
+def test_a_backup_of_a_later_version_is_refused_before_anything_is_written(
+    made: Path, tmp_path: Path
+) -> None:
+    of_a_later_version(made)
+    before = sorted(made.rglob("*"))
+    with pytest.raises(InputError, match="written by a later version"):
+        restore(elsewhere(tmp_path), made)
+    assert list(elsewhere(tmp_path).data_dir.iterdir()) == []
+    assert sorted(made.rglob("*")) == before
+
+
+def test_a_backup_whose_records_are_no_database_is_refused(made: Path, tmp_path: Path) -> None:
+    with_records(made, b"no database")
+    with pytest.raises(UnreadableFileError, match="no records of an analyst"):
+        restore(elsewhere(tmp_path), made)
+
+
+def test_a_directory_instead_of_a_file_is_named(made: Path, tmp_path: Path) -> None:
+    (made / "identity" / "key.pem").unlink()
+    (made / "identity" / "key.pem").mkdir()
+    with pytest.raises(UnreadableFileError, match=r"key\.pem: Is a directory") as caught:
+        restore(elsewhere(tmp_path), made)
+    assert "copy it again from where it is kept" in caught.value.hint
+
+
+def test_a_damaged_list_says_what_to_do_with_a_damaged_backup(made: Path, tmp_path: Path) -> None:
+    (made / LIST_FILE).unlink()
+    (made / LIST_FILE).mkdir()
+    with pytest.raises(UnreadableFileError) as caught:
+        restore(elsewhere(tmp_path), made)
+    assert "restore another one" in caught.value.hint
+
+
+def test_a_full_disk_is_named_by_a_restore(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analyst_server.backup.write_whole", full())
+    with pytest.raises(DiskFullError, match=f"the disk of {elsewhere(tmp_path).data_dir} is full"):
+        restore(elsewhere(tmp_path), made)
+
+
+def test_a_backup_that_cannot_be_noted_is_a_backup(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a data directory on a disk that has become read-only."""
+
+    def read_only(_settings: Settings) -> Any:
+        raise StorageError("the analyst's database cannot be used: attempt to write a readonly database")
+
+    monkeypatch.setattr("analyst_server.cli_backup.open_as_operator", read_only)
+    given = ["backup", str(tmp_path / "safe"), "--data-dir", str(settings.data_dir)]
+    done = CliRunner().invoke(app, given, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "copied to" in done.stdout
+    assert "will not show this" in done.stderr
+    assert "readonly database" in done.stderr
+    assert (tmp_path / "safe" / LIST_FILE).exists()
 
 
 def test_a_collaboration_that_ends_meanwhile_is_copied_as_it_ended(

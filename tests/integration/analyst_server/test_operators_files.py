@@ -45,3 +45,13 @@ def test_a_line_of_a_compute_worker_has_the_offset_of_its_time(monkeypatch: pyte
     assert isinstance(error_of("compute-worker"), InputError)  # no scheduler was named
     record = logging.LogRecord("name", logging.INFO, "path", 1, "message", (), None)
     assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4} INFO name: message", used[0].format(record))
+
+
+@pytest.mark.parametrize("words", ["serve", "collaboration list", "restore backup", "join invitation.json"])
+@pytest.mark.parametrize("below", [".", "below"])
+def test_a_file_as_the_data_directory_is_no_directory(tmp_path: Path, words: str, below: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    error = error_of(*words.split(), "--data-dir", tmp_path / "file" / below)
+    assert isinstance(error, InputError)
+    assert error.detail.startswith(f"{tmp_path / 'file'} is no directory")
+    assert "ODC_ANALYST_DATA_DIR" in error.hint
