@@ -130,6 +130,11 @@ class Status(Answer):
     """True where the round is computed and waits for the operator to release it; else not there."""
     computing: NotRequired[Computing]
     """How far the computation is; there only while one runs that takes longer than a second."""
+    unreadable: NotRequired[bool]
+    """True where a newer server has stored terms that the one that answers cannot read; else not there.
+
+    In a list alone: then no member is named a late consumer, no rows are told, and `waiting_for` says so.
+    """
     erase_at: NotRequired[int]
     """Unix time at which the terms' `retention_days` are over, once something was received."""
     you: Viewer | None

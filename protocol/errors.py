@@ -33,6 +33,7 @@ and at the terminal a sentence with a hint that says what to do::
      |   +- StorageBusyError
      |   +- DiskFullError
      |   +- LostDataError
+     |   +- OlderServerError             (`protocol.version`)
      +- TooManyRequestsError             a request that is not admitted now (`protocol.busy`)
      +- RoundError                       a valid message at the wrong time
          +- OutOfOrderError
@@ -149,8 +150,7 @@ class ShapeMismatchError(ProtocolError):
     hint = "run `odc prepare` again: it reads the latent dimension from the terms"
 
     def __init__(self, name: str, expected: Sequence[int | str], got: Sequence[int]) -> None:
-        wanted = "(" + ", ".join(map(str, expected)) + ")"
-        super().__init__(f"{name}: expected {wanted}, got {tuple(got)}", array=name)
+        super().__init__(f"{name}: expected ({', '.join(map(str, expected))}), got {tuple(got)}", array=name)
 
 
 class DtypeMismatchError(ProtocolError):

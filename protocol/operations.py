@@ -25,7 +25,13 @@ from protocol.limits import (
 )
 from protocol.row_bounds import RowTooLongError
 from protocol.texts import is_id
-from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, UPLOAD_MEDIA_TYPE, UnknownAlgorithmError
+from protocol.version import (
+    MEDIA_TYPE,
+    STREAM_MEDIA_TYPE,
+    UPLOAD_MEDIA_TYPE,
+    OlderServerError,
+    UnknownAlgorithmError,
+)
 
 JSON: Final = "application/json"
 CRL_MEDIA_TYPE: Final = "application/pkix-crl"
@@ -111,6 +117,8 @@ class Operation:
         found: list[type[OdcError]] = [errors.CertificateRefusedError, errors.CertificateRevokedError]
         found += [TooManyRequestsError]
         found += [errors.StorageError, errors.StorageBusyError, errors.DiskFullError]
+        if self.path.startswith((_ROUND, _UPLOAD)):
+            found += [OlderServerError]
         if self.caller is not Caller.ANYBODY:
             found += [errors.CertificateRequiredError, errors.TokenRefusedError, errors.NotPermittedError]
         if self.body is not None:

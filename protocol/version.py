@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from protocol.errors import ProtocolError, UnsupportedVersionError
+from protocol.errors import ProtocolError, StorageError, UnsupportedVersionError
 
 WIRE_VERSIONS: Final = (1,)
 MEDIA_TYPE: Final = "application/vnd.odc.v1+msgpack"
@@ -28,6 +28,22 @@ class UnknownAlgorithmError(ProtocolError):
     def __init__(self, kind: str, algorithm: str, known: Sequence[str]) -> None:
         detail = f"{kind}: is signed with {algorithm}, and this program knows {', '.join(known)}"
         super().__init__(detail, algorithm=algorithm, known=list(known))
+
+
+class OlderServerError(StorageError):
+    """A record of the analyst that a newer version has stored, and the server that was asked cannot read."""
+
+    code = "older-server"
+    title = "This server is older than a record"
+    hint = (
+        "ask again: another server of this analyst may be newer; otherwise the analyst's operator has to"
+        " upgrade the one that answered"
+    )
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"this server of the analyst is older than the {what}, and cannot read them", what=what
+        )
 
 
 def negotiate(theirs: Collection[int], *, peer: str) -> int:

@@ -18,7 +18,7 @@ from protocol.errors import OdcError
 from protocol.operations import methods_of
 from protocol.row_bounds import RowTooLongError
 from protocol.tracing import MEMBER
-from protocol.version import UnknownAlgorithmError
+from protocol.version import OlderServerError, UnknownAlgorithmError
 from runtime.logs import REQUEST, told
 from runtime.storage import RETRY_FULL_DISK_S, storage_error
 
@@ -72,6 +72,7 @@ STATUS: Final[dict[type[OdcError], int]] = {
     errors.StorageBusyError: 503,
     errors.DiskFullError: 507,
     errors.LostDataError: 500,
+    OlderServerError: 503,
 }
 
 

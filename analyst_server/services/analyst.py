@@ -12,9 +12,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from analyst_server.services.acts import note_step
+from analyst_server.services.stored import read_stored
 from analyst_server.store import Blobs, Collaboration, Leases, LedgerRow, Member, Records, Unit
 from protocol.codec import M, Message
-from protocol.envelope import Verified, decode_stored, derive, sign, verify
+from protocol.envelope import Verified, derive, sign, verify
 from protocol.errors import (
     LedgerError,
     LimitExceededError,
@@ -29,6 +30,7 @@ from protocol.limits import MAX_STEPS_OF_A_PARTY
 from protocol.messages import Acceptance, UplinkManifest
 from protocol.states import Event, State, advance
 from protocol.terms import Terms
+from protocol.version import OlderServerError
 from runtime.logs import REQUEST, told
 
 
@@ -54,6 +56,9 @@ class Analyst:
 
     tried_at: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
     """When this process last tried to align a late consumer, by uplink: one that fails holds up no other."""
+
+    left_alone: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+    """When this process last found that a round is for a newer server, by collaboration."""
 
     def call_worker(self, collaboration_id: str) -> None:
         """Wake the worker, which notes in its log what request it works for."""
@@ -82,14 +87,25 @@ class Analyst:
 
 
 def stored_terms(collaboration: Collaboration) -> Terms:
-    """Return the terms of a collaboration, which were checked when they were stored."""
+    """Return the terms of a collaboration, which were checked when they were stored.
+
+    Raises `OlderServerError` where a newer server has stored terms that this one cannot read.
+    """
     return _decoded_terms(collaboration.terms)
+
+
+def readable_terms(collaboration: Collaboration) -> Terms | None:
+    """Return the terms of a collaboration, None where this server is too old to read them."""
+    try:
+        return stored_terms(collaboration)
+    except OlderServerError:
+        return None
 
 
 @lru_cache(maxsize=32)
 def _decoded_terms(signed: bytes) -> Terms:
     """Return signed terms; every request asks for them, and they never change."""
-    return decode_stored(Terms, signed)
+    return read_stored(Terms, signed, "terms of this collaboration")
 
 
 def find(unit: Unit, collaboration_id: str) -> Collaboration:

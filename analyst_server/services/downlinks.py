@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from analyst_server.compute.sequence import RoundResult
 from analyst_server.compute.sums import SumsResult
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
-from analyst_server.services.stored import stored_manifest
+from analyst_server.services.stored import stored_downlink, stored_manifest
 from analyst_server.store import Collaboration, Downlink, StoredArray, Unit, Uplink
 from protocol.arrays import Layout, frame, little_endian, raw_bytes, specify
 from protocol.codec import digest
-from protocol.envelope import decode_stored
 from protocol.errors import (
     LostDataError,
     NotFoundError,
@@ -146,7 +145,7 @@ def _signed(
 def released(unit: Unit, collaboration_id: str) -> bytes | None:
     """Return what the ledger says of the release: the same in all downlinks, None if no model goes out."""
     rows = unit.downlinks(collaboration_id, most=1)
-    return decode_stored(DownlinkManifest, rows[0].manifest).released if rows else None
+    return stored_downlink(rows[0].manifest).released if rows else None
 
 
 @dataclass(frozen=True)
@@ -219,7 +218,7 @@ def fetch(analyst: Analyst, sender: Identity, collaboration_id: str) -> Downlink
             raise _nothing_for(unit, collaboration, sender.name)
         signed = row.manifest
         is_first = not unit.has_step(collaboration_id, sender.name, Event.FETCH_DOWNLINK)
-    manifest = decode_stored(DownlinkManifest, signed)
+    manifest = stored_downlink(signed)
     arrays = [_open(analyst, collaboration_id, spec) for spec in manifest.arrays]
     if is_first:
         _enter_request(analyst, collaboration_id, sender.name, manifest)

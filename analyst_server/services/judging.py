@@ -15,6 +15,7 @@ from typing import Any
 from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.sequence import Run, here
 from analyst_server.compute.trained import scores_as_json
+from analyst_server.services import newer
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.rounds import (
     CUT_OFF_TOO_OFTEN,
@@ -45,7 +46,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
 
 
 def _next(analyst: Analyst, unit: Unit) -> Collaboration | None:
-    return next(filter(analyst.leases.is_over, unit.unjudged()), None)
+    return next(filter(analyst.leases.is_over, newer.ours(analyst, unit.unjudged())), None)
 
 
 def compute(analyst: Analyst, collaboration_id: str, owner: str, *, run: Run = here) -> None:

@@ -13,15 +13,13 @@ from contextlib import suppress
 
 from analyst_server.compute.latecomers import LatecomerSpec, align_latecomer
 from analyst_server.compute.sequence import Run, here
-from analyst_server.services import damage, downlinks
+from analyst_server.services import damage, downlinks, newer
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.rounds import arrays_of, in_order, owned, take_lease
-from analyst_server.services.stored import blob_key
+from analyst_server.services.stored import blob_key, stored_downlink
 from analyst_server.store import Collaboration, DamagedBlobError, StoredArray, Unit, Uplink
 from protocol.codec import digest
-from protocol.envelope import decode_stored
 from protocol.errors import RoundFailedError
-from protocol.messages import DownlinkManifest
 from protocol.states import Event
 
 
@@ -42,11 +40,13 @@ def _next(analyst: Analyst, unit: Unit) -> Uplink | None:
     """Return the uplink of the late consumer that has waited longest, and whose round nobody holds.
 
     One that was tried comes after all that were not. One whose bytes are awaited again, or those of a sender
-    of rows, waits for them.
+    of rows, waits for them; one that only a newer server can read is left to that.
     """
     waiting = sorted(unit.waiting_latecomers(), key=lambda one: analyst.tried_at.get(one.id, 0.0))
     for uplink in waiting:
         collaboration = find(unit, uplink.collaboration_id)
+        if not newer.ours(analyst, [collaboration]):
+            continue
         if analyst.leases.is_over(collaboration) and not _waits(analyst, unit, collaboration, uplink):
             return uplink
     return None
@@ -81,7 +81,7 @@ def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) ->
         raise _asked_again(analyst, uplink, error.key) from error
     with analyst.records.begin() as unit:
         collaboration = owned(analyst, unit, uplink.collaboration_id, owner)
-        first = decode_stored(DownlinkManifest, unit.downlinks(collaboration.id, most=1)[0].manifest)
+        first = stored_downlink(unit.downlinks(collaboration.id, most=1)[0].manifest)
     # blobs before the records that name them, as in a round
     downlink = downlinks.write_late(analyst, collaboration, uplink, found, first)
     with analyst.records.begin(write=True) as unit:
@@ -94,7 +94,7 @@ def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) ->
             Event.ALIGN_CONSUMER,
             at=analyst.clock(),
             party=uplink.party,
-            subject=digest(decode_stored(DownlinkManifest, downlink.manifest)),
+            subject=digest(stored_downlink(downlink.manifest)),
         )
     with suppress(OSError):  # what stays is erased when the collaboration ends
         blobs.erase(spec.folder)

@@ -20,7 +20,7 @@ from analyst_server.services.report_answers import (
     Report,
     Results,
 )
-from analyst_server.services.stored import stored_manifest
+from analyst_server.services.stored import stored_downlink, stored_manifest
 from analyst_server.store import Collaboration, Unit, Uplink
 from metering.counts import Counts
 from metering.explanation import (
@@ -35,9 +35,7 @@ from metering.explanation import (
     uplink_formula_bytes,
     uplink_transfer,
 )
-from protocol.envelope import decode_stored
 from protocol.identity import Identity
-from protocol.messages import DownlinkManifest
 from protocol.operations import Kind
 from protocol.states import State
 from protocol.terms import Terms
@@ -115,7 +113,7 @@ def _explain_party(
         sent = uplink_transfer(terms, stored_manifest(uplink), uplink.manifest)
     downlink = unit.downlink(terms.collaboration_id, party)
     if downlink is not None:
-        manifest = decode_stored(DownlinkManifest, downlink.manifest)
+        manifest = stored_downlink(downlink.manifest)
         received = downlink_transfer(terms, manifest, downlink.manifest)
     anchor = anchor_transfer(terms, party, counts.get("anchor", Counts()))
     return explain_party(party, counts, membership, uplink=sent, downlink=received, anchor=anchor)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from analyst_server.services import end
-from analyst_server.services.analyst import Analyst, stored_terms
+from analyst_server.services.analyst import Analyst, readable_terms
 from analyst_server.store import Collaboration, Unit
 from protocol.errors import OutOfOrderError, StorageError
 from protocol.states import Event, State
@@ -41,8 +41,12 @@ class Kept:
 
 
 def erase_at(unit: Unit, collaboration: Collaboration) -> int | None:
-    """Return until when a round may be kept; None without a limit, or if nothing was received yet."""
-    days = stored_terms(collaboration).retention_days
+    """Return until when a round may be kept; None without a limit, or if nothing was received yet.
+
+    None also where only a newer server can read the terms: that one ends it in time.
+    """
+    terms = readable_terms(collaboration)
+    days = terms.retention_days if terms is not None else None
     if days is None or collaboration.now_in in end.ENDED:
         return None
     last = unit.last_step_of(collaboration.id, None, Event.RELEASE) or unit.last_step_of(

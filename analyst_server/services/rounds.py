@@ -24,7 +24,7 @@ from analyst_server.compute.sequence import (
     here,
 )
 from analyst_server.compute.sums import SumsResult, SumsSpec, compute_sums
-from analyst_server.services import damage, downlinks
+from analyst_server.services import damage, downlinks, newer
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.stored import stored_arrays, stored_manifest
 from analyst_server.store import Collaboration, DamagedBlobError, StoredArray, Unit, Uplink
@@ -86,7 +86,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
     """Claim the round that has been sealed for longest, or whose worker is gone; return its id."""
     now = analyst.clock()
     with analyst.records.begin() as unit:  # looking costs no write lock
-        if not unit.in_states([State.SEALED]) and not _abandoned(analyst, unit):
+        if not newer.ours(analyst, unit.in_states([State.SEALED])) and not _abandoned(analyst, unit):
             return None
     with analyst.records.begin(write=True) as unit:
         for collaboration in _abandoned(analyst, unit):
@@ -95,7 +95,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
                 start_again(unit, collaboration, now)
             else:
                 _fail(unit, collaboration, CUT_OFF_TOO_OFTEN, now)
-        for collaboration in unit.in_states([State.SEALED]):
+        for collaboration in newer.ours(analyst, unit.in_states([State.SEALED])):
             move(unit, collaboration, Event.BEGIN_ALIGNMENT, at=now)
             take_lease(analyst, collaboration, owner, lease_s)
             return collaboration.id
@@ -106,7 +106,7 @@ def _abandoned(analyst: Analyst, unit: Unit) -> list[Collaboration]:
     """Return the rounds whose worker has ended, or was silent for too long."""
     return [
         collaboration
-        for collaboration in unit.in_states([State.ALIGNING, State.TRAINING])
+        for collaboration in newer.ours(analyst, unit.in_states([State.ALIGNING, State.TRAINING]))
         if not is_held(collaboration) and analyst.leases.is_over(collaboration)
     ]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from analyst_server.services.analyst import Analyst, find_as_member, stored_terms
+from analyst_server.services.stored import read_stored
 from analyst_server.store import ScoreRow, Unit
 from protocol.answers import ReportedScore
-from protocol.envelope import decode_stored
 from protocol.errors import ConsentMissingError, NotPermittedError, OutOfOrderError, TermsMismatchError
 from protocol.identity import Identity
 from protocol.messages import MemberScore
@@ -57,7 +57,7 @@ def reported(unit: Unit, collaboration_id: str) -> list[ReportedScore]:
 
 
 def _reported(row: ScoreRow) -> ReportedScore:
-    score = decode_stored(MemberScore, row.score)
+    score = read_stored(MemberScore, row.score, "scores of this collaboration")
     return {
         "party": score.party,
         "rows": score.rows,

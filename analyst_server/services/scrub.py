@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from analyst_server.services.analyst import Analyst, stored_terms
+from analyst_server.services.analyst import Analyst, readable_terms
 from analyst_server.services.anchor_matrix import matrix_key
 from analyst_server.services.downlinks import result_key
 from analyst_server.services.end import ENDED
-from analyst_server.services.stored import stored_arrays
+from analyst_server.services.stored import stored_arrays, stored_downlink
 from analyst_server.store import Collaboration, StoredArray, Unit
-from protocol.envelope import decode_stored
 from protocol.limits import DEFAULT_CHUNK_BYTES
-from protocol.messages import DownlinkManifest
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,14 @@ def scrub(analyst: Analyst) -> Scrubbed:
         size += array.size_bytes
         if not array.is_intact(analyst.blobs):
             damaged.append(found)
-    sealed = [matrix_key(row.id) for row in running if stored_terms(row).anchor_matrix_bytes]
+    sealed = [matrix_key(row.id) for row in running if _may_have_a_matrix(row)]
     unchecked = tuple(key for key in sealed if analyst.blobs.exists(key))
     return Scrubbed(len(listed), size, tuple(damaged), unchecked)
+
+
+def _may_have_a_matrix(collaboration: Collaboration) -> bool:
+    terms = readable_terms(collaboration)
+    return terms is None or terms.anchor_matrix_bytes > 0
 
 
 def _arrays_of(unit: Unit, collaboration: Collaboration) -> Iterator[tuple[Found, StoredArray]]:
@@ -85,7 +88,7 @@ def _arrays_of_downlinks(unit: Unit, collaboration: Collaboration) -> Iterator[t
     arrays: dict[str, tuple[str, StoredArray]] = {}
     parties: dict[str, list[str]] = {}
     for downlink in unit.downlinks(collaboration.id):
-        manifest = decode_stored(DownlinkManifest, downlink.manifest)
+        manifest = stored_downlink(downlink.manifest)
         for spec in manifest.arrays:
             key = result_key(collaboration.id, spec)
             arrays[key] = spec.name, StoredArray.of(spec, key, 0, manifest.chunk_bytes)

@@ -1,10 +1,25 @@
-"""Where the arrays of an uplink lie in the blobs, and what its manifest says of each."""
+"""Signed messages as they are stored, and where the arrays of an uplink lie in the blobs."""
 
 from __future__ import annotations
 
 from analyst_server.store import Reserved, StoredArray, Uplink, UplinkState
+from protocol.codec import M
 from protocol.envelope import decode_stored
-from protocol.messages import UplinkManifest
+from protocol.errors import ProtocolError
+from protocol.messages import DownlinkManifest, UplinkManifest
+from protocol.version import OlderServerError
+
+
+def read_stored(kind: type[M], signed: bytes, what: str) -> M:
+    """Return a message that was verified before it was stored.
+
+    Raises `OlderServerError`, with ``what`` it is, if it cannot be read: it could when it was stored, so a
+    newer version did that, which shares the records while servers are upgraded one after another.
+    """
+    try:
+        return decode_stored(kind, signed)
+    except ProtocolError as error:
+        raise OlderServerError(what) from error
 
 
 def blob_key(uplink: Uplink | UplinkState | Reserved) -> str:
@@ -24,7 +39,12 @@ def damaged_key(whole: str) -> str:
 
 def stored_manifest(uplink: Uplink) -> UplinkManifest:
     """Return the manifest; it was checked when the upload began."""
-    return decode_stored(UplinkManifest, uplink.manifest)
+    return read_stored(UplinkManifest, uplink.manifest, "uplinks of this collaboration")
+
+
+def stored_downlink(signed: bytes) -> DownlinkManifest:
+    """Return the manifest of a downlink, which the analyst has signed."""
+    return read_stored(DownlinkManifest, signed, "downlinks of this collaboration")
 
 
 def stored_arrays(uplink: Uplink) -> dict[str, StoredArray]:

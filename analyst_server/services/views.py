@@ -10,8 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypedDict
 
 from analyst_server.services import damage, retention, rounds
-from analyst_server.services.analyst import Analyst, find_as_member, find_to_view, stored_terms
-from analyst_server.services.awaited import awaited
+from analyst_server.services.analyst import (
+    Analyst,
+    find_as_member,
+    find_to_view,
+    readable_terms,
+    stored_terms,
+)
+from analyst_server.services.awaited import THE_ANALYST, awaited
 from analyst_server.services.stored import blob_key, partial_key
 from analyst_server.store import (
     Blobs,
@@ -30,9 +36,14 @@ from protocol.ledger import LedgerEntry, LedgerHead, encode_page
 from protocol.limits import MAX_LEDGER_PAGE
 from protocol.states import Event, State
 from protocol.suspicions import Suspected
+from protocol.terms import Terms
 
 _MOST_OF_A_PAGE: Final = 4096
 """Manifests that are read for one page; about half as many fit into a message."""
+
+
+UPGRADE: Final = f"{THE_ANALYST}: upgrade this server, which is older than the terms and cannot read them"
+"""Whom a collaboration waits for whose terms only a newer server can read, as this one sees it."""
 
 
 class _Limit(TypedDict, total=False):
@@ -41,6 +52,10 @@ class _Limit(TypedDict, total=False):
 
 class _Held(TypedDict, total=False):
     held: bool
+
+
+class _Unreadable(TypedDict, total=False):
+    unreadable: bool
 
 
 class _Progress(TypedDict, total=False):
@@ -73,7 +88,8 @@ class _Found(NamedTuple):
 def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[Status]:
     """Return the status of every collaboration that the viewer can see.
 
-    With ``only``, the id of a collaboration, leave out all others.
+    With ``only``, the id of a collaboration, leave out all others. Where only a newer server can read the
+    terms, the status has what is known without them.
     """
     with analyst.records.begin() as unit:
         rows = unit.collaborations(viewer.name if viewer else None)
@@ -82,16 +98,20 @@ def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) 
 
 
 def status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> Status:
-    """Return the status of one collaboration; raises `NotFoundError`."""
+    """Return the status of one collaboration.
+
+    Raises `NotFoundError`, and `OlderServerError` if this server cannot read its terms.
+    """
     with analyst.records.begin() as unit:
-        found = _status(unit, find_to_view(unit, collaboration_id, viewer), viewer, analyst.blobs)
+        collaboration = _to_view(unit, collaboration_id, viewer)
+        found = _status(unit, collaboration, viewer, analyst.blobs)
     return found.with_arrivals(analyst.blobs)
 
 
 def own_status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> Status:
-    """Return the status without the other members and without whom it waits for; raises `NotFoundError`."""
+    """Return the status without the other members and without whom it waits for; raises as `status`."""
     with analyst.records.begin() as unit:
-        collaboration = find_to_view(unit, collaboration_id, viewer)
+        collaboration = _to_view(unit, collaboration_id, viewer)
         found = _status(unit, collaboration, viewer, analyst.blobs, party=viewer.name if viewer else "")
     status = found.with_arrivals(analyst.blobs)
     del status["waiting_for"]
@@ -160,6 +180,13 @@ def entry_of(row: LedgerRow) -> LedgerEntry:
     )
 
 
+def _to_view(unit: Unit, collaboration_id: str, viewer: Identity | None) -> Collaboration:
+    """Return a collaboration whose terms can be read, to show it alone."""
+    collaboration = find_to_view(unit, collaboration_id, viewer)
+    stored_terms(collaboration)
+    return collaboration
+
+
 def _status(
     unit: Unit, collaboration: Collaboration, viewer: Identity | None, blobs: Blobs, party: str | None = None
 ) -> _Found:
@@ -170,10 +197,12 @@ def _status(
         uplinks[uplink.party].append(uplink)
     downlinks = {downlink.party: downlink for downlink in unit.downlink_states(collaboration.id, party)}
     is_released = collaboration.now_in is State.RELEASED
-    terms = stored_terms(collaboration)
+    terms = readable_terms(collaboration)
     suspicions = _suspicions(collaboration)
-    late, excluded = set(terms.late_consumers), unit.excluded(collaboration.id)
+    late = set(terms.late_consumers) if terms is not None else set()
+    excluded = unit.excluded(collaboration.id)
     asked_again = damage.asked_again(collaboration, uplinks, blobs) if late or not is_released else set()
+    waits = awaited(collaboration, members, uplinks, excluded, asked_again) if terms is not None else []
     found: Status = {
         "collaboration_id": collaboration.id,
         "title": collaboration.title,
@@ -188,14 +217,15 @@ def _status(
                 is_late=member.party in late,
                 is_excluded=member.party in excluded,
                 is_asked_again=member.party in asked_again,
-                tells_rows=terms.sums is None,
+                tells_rows=terms is not None and terms.sums is None,
                 suspicion=suspicions.get(member.party),
             )
             for member in members
         ],
-        "waiting_for": [one.text for one in awaited(collaboration, members, uplinks, excluded, asked_again)],
+        "waiting_for": [one.text for one in waits] if terms is not None else [UPGRADE],
         "failure": collaboration.failure,
         "judging": collaboration.is_judging,
+        **_unreadable(terms),
         **_held(collaboration),
         **_progress(collaboration),
         **_limit(unit, collaboration),
@@ -225,6 +255,10 @@ def _progress(collaboration: Collaboration) -> _Progress:
 
 def _held(collaboration: Collaboration) -> _Held:
     return {"held": True} if rounds.is_held(collaboration) else {}
+
+
+def _unreadable(terms: Terms | None) -> _Unreadable:
+    return {"unreadable": True} if terms is None else {}
 
 
 def _suspicions(collaboration: Collaboration) -> dict[str, _Suspicion]:

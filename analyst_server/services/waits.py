@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from analyst_server.services.analyst import Analyst, stored_terms
+from analyst_server.services.analyst import Analyst, readable_terms, stored_terms
 from analyst_server.services.awaited import THE_ANALYST
 from analyst_server.services.end import ENDED
 from analyst_server.services.overview import awaited_in
@@ -96,7 +96,7 @@ class Watcher:
     def _tell_of(self, collaboration_id: str) -> bool:
         with self.analyst.records.begin() as unit:  # looking costs no write lock
             collaboration = unit.collaboration(collaboration_id)
-            if collaboration is None:
+            if collaboration is None or readable_terms(collaboration) is None:  # a newer server tells
                 return False
             waits = waited_for(unit, collaboration, self.analyst.blobs)
             if not _are_other(unit, collaboration_id, {wait.key for wait in waits}):

@@ -20,12 +20,13 @@ from typing import Final, ParamSpec, TypeVar
 from analyst_server.compute.dask_pool import ComputeUnreachableError
 from analyst_server.compute.pool import TellingExecutor, told_by
 from analyst_server.compute.sequence import load_libraries
-from analyst_server.services import end, judging, latecomers, retention, rounds
+from analyst_server.services import end, judging, latecomers, newer, retention, rounds
 from analyst_server.services.analyst import Analyst
 from analyst_server.store import Uplink
 from analyst_server.training.progress import Told
 from protocol.answers import Computing
 from protocol.errors import OdcError, RoundFailedError, StorageError
+from protocol.version import OlderServerError
 from runtime.logs import REQUEST, ROUND, telling
 from runtime.storage import storage_error
 
@@ -193,10 +194,12 @@ class Worker:
         except ComputeUnreachableError:
             self._let_go(rounds.hand_back, collaboration_id)
             raise
-        except OdcError as error:
+        except OlderServerError:
+            self._leave_alone(collaboration_id)
+        except (RoundFailedError, StorageError) as error:
             log.warning("round %s: %s", collaboration_id[:8], error.detail)
             end.erase_if_ended(self._analyst, collaboration_id)
-        except ValueError as error:  # its text says what is wrong with the data
+        except (OdcError, ValueError) as error:  # its text says what is wrong with the data
             self._fail(collaboration_id, str(error))
         except BrokenProcessPool:
             self._drop_pool()
@@ -204,6 +207,11 @@ class Worker:
         except Exception as error:  # noqa: BLE001  # `_told` logs it
             told = _told(f"round {collaboration_id[:8]}", error)
             self._fail(collaboration_id, told)
+
+    def _leave_alone(self, collaboration_id: str) -> None:
+        """Give up the claim of a round that only a newer server can read, with no step of its ledger."""
+        newer.leave_alone(self._analyst, collaboration_id)
+        self._let_go(rounds.end_lease, collaboration_id)
 
     def _fail(self, collaboration_id: str, reason: str) -> None:
         """Let a round fail; if it was cancelled meanwhile, erase what was computed for it since."""
@@ -223,6 +231,8 @@ class Worker:
         except _StoppedError:
             self._let_go(rounds.end_lease, uplink.collaboration_id)
             log.info("%s: left for the next start", name)
+        except OlderServerError:
+            self._leave_alone(uplink.collaboration_id)
         except OdcError as error:
             log.warning("%s: %s", name, error.detail)
         except ValueError as error:  # its text says what is wrong with the data
@@ -249,7 +259,9 @@ class Worker:
         except ComputeUnreachableError:
             self._let_go(rounds.end_lease, collaboration_id)
             raise
-        except OdcError as error:
+        except OlderServerError:
+            self._leave_alone(collaboration_id)
+        except (RoundFailedError, StorageError) as error:
             log.warning("%s: %s", name, error.detail)
             end.erase_if_ended(self._analyst, collaboration_id)
 
@@ -258,8 +270,10 @@ class Worker:
         give_up = partial(judging.give_up, self._analyst, collaboration_id, self.owner)
         try:
             judging.compute(self._analyst, collaboration_id, self.owner, run=run)
-        except (_StoppedError, ComputeUnreachableError, OdcError):
+        except (_StoppedError, ComputeUnreachableError, RoundFailedError, StorageError):
             raise
+        except OdcError as error:
+            give_up(error.detail)
         except BrokenProcessPool:
             self._drop_pool()
             give_up(_ENDED_TWICE)

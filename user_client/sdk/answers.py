@@ -16,6 +16,7 @@ _STATUS: Final[Mapping[str, tuple[type, ...]]] = {
     "members": (list,),
     "failure": (str, _NONE),
     "judging": (bool,),
+    "unreadable": (bool,),
     "computing": (dict,),
     "waiting_for": (list,),
     "you": (dict, _NONE),

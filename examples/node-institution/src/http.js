@@ -15,7 +15,7 @@ const SLUGS = new Set(`error protocol-error malformed-message unsupported-versio
   label-out-of-range row-too-long digest-mismatch offset-mismatch truncated trust-error bad-signature certificate-required
   certificate-refused certificate-revoked not-permitted invitation-invalid ledger-broken token-refused seal-broken round-error
   out-of-order terms-not-accepted terms-mismatch consent-missing different-uplink already-exists upload-superseded not-found
-  too-many-requests storage-error storage-busy disk-full data-lost round-failed unexpected`.split(/\s+/));
+  too-many-requests storage-error storage-busy disk-full data-lost older-server round-failed unexpected`.split(/\s+/));
 
 const mediaType = (headers) => (headers['content-type'] ?? '').split(';')[0].trim().toLowerCase();
 const parsed = (body) => {

@@ -10,7 +10,7 @@ from protocol import busy, errors, version
 from protocol.busy import TooManyRequestsError
 from protocol.errors import OdcError, OffsetMismatchError
 from protocol.problems import all_errors, from_problem
-from protocol.version import UnknownAlgorithmError
+from protocol.version import OlderServerError, UnknownAlgorithmError
 
 EXAMPLES: list[OdcError] = [
     OdcError("something"),
@@ -54,6 +54,7 @@ EXAMPLES: list[OdcError] = [
     errors.StorageBusyError("no"),
     errors.DiskFullError("no"),
     errors.LostDataError("no"),
+    OlderServerError("terms"),
 ]
 
 
