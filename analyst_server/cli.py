@@ -14,6 +14,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from analyst_server import installation
+from analyst_server.cli_arrays import accept_arrays
 from analyst_server.cli_audit import audit
 from analyst_server.cli_backup import backup, restore
 from analyst_server.cli_compute import compute_worker
@@ -73,6 +74,7 @@ app.command()(audit)
 app.command()(notify)
 app.command()(backup)
 app.command()(restore)
+app.command()(accept_arrays)
 app.command()(compute_worker)
 collaboration = typer.Typer(no_args_is_help=True, help="Run collaborations: one round each.")
 app.add_typer(collaboration, name="collaboration")
@@ -279,7 +281,8 @@ def create(
     """Publish the terms of a new collaboration."""
     if replaces is not None and not replaces:  # as of a variable that is not set
         raise InputError("--replaces is empty: name the collaboration, or leave the option out")
-    analyst, replaced = _open_at(data_dir, replaces or "")
+    analyst = _open(data_dir)
+    replaced = "" if replaces is None else whole_id(analyst, replaces)
     drafted = terms_of_draft(
         terms,
         consortium_id=analyst.root.consortium_id,

@@ -18,7 +18,8 @@ from analyst_server.services.acts import Actor, act_as
 from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings, variable
 from protocol.codec import explained
-from protocol.errors import InputError
+from protocol.errors import InputError, NotFoundError
+from protocol.texts import is_id
 from runtime.logs import Lines
 from runtime.terminal import shown
 
@@ -73,14 +74,21 @@ def _require_directory(path: Path) -> None:
 
 
 def whole_id(analyst: Analyst, given: str) -> str:
-    """Return the id of the collaboration whose first digits are given, or what was given if there is none."""
-    if re.fullmatch("[0-9a-f]{4,31}", given) is None:
+    """Return the id of the collaboration that is given by it, or by its first digits.
+
+    Raises `NotFoundError` for what is neither. Whether a whole id is one of a collaboration is not looked up.
+    """
+    if is_id(given):
         return given
-    found = [row for row in views.listing(analyst, None) if row["collaboration_id"].startswith(given)]
+    found = []
+    if re.fullmatch("[0-9a-f]{4,31}", given):
+        found = [row for row in views.listing(analyst, None) if row["collaboration_id"].startswith(given)]
     if len(found) > 1:
         names = ", ".join(f"{row['title']} ({row['collaboration_id']})" for row in found)
         raise InputError(f"several collaborations have an id that begins so: {names}")
-    return found[0]["collaboration_id"] if found else given
+    if not found:
+        raise NotFoundError("there is no such collaboration")
+    return found[0]["collaboration_id"]
 
 
 def log_lines() -> Lines:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, cast, get_args
 
 import typer
@@ -35,13 +34,12 @@ def create_token(
         raise InputError(f"--scope must be read or manage, got {scope}")
     analyst, generated = open_as_operator(settings_of(data_dir)), new_token()
     meant = None if collaboration_id is None else whole_id(analyst, collaboration_id)
-    asked = {
-        "digest": token_digest(generated),
-        "label": label,
-        "collaboration_id": meant,
-        "expires_at": analyst.clock() + token_lifetime_s(days),
-    }
-    request = TokenRequest.from_json(json.dumps(asked).encode())
+    request = TokenRequest.of(
+        digest=token_digest(generated),
+        label=label,
+        collaboration_id=meant,
+        expires_at=analyst.clock() + token_lifetime_s(days),
+    )
     row = api_tokens.create_for_operator(analyst, request, cast("Scope", scope))
     show_value(
         {"token": generated, **row.model_dump()},

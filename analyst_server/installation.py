@@ -224,8 +224,9 @@ def require_noted_stores(settings: Settings) -> None:
 def blobs_of(settings: Settings) -> Blobs:
     """Return the store of arrays that the settings name."""
     if settings.blob_url and not settings.blob_url.startswith("file:///"):
+        blobs = S3Blobs(settings.blob_url, settings.blob_dir)  # first: it refuses what is no address
         make_directory(settings.blob_dir)
-        return S3Blobs(settings.blob_url, settings.blob_dir)
+        return blobs
     return DirectoryBlobs(settings.blob_dir)
 
 

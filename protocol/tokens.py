@@ -39,6 +39,14 @@ class TokenRequest(BaseModel):
     expires_at: UnixTime
 
     @classmethod
+    def of(cls, **asked: Any) -> TokenRequest:
+        """Return the request for what a person has asked for; raises `InputError` for what cannot be."""
+        try:
+            return cls(**asked)
+        except ValidationError as error:
+            raise InputError(f"the token cannot be created: {explain(error)}") from None
+
+    @classmethod
     def from_json(cls, data: bytes) -> TokenRequest:
         """Raises `MalformedMessageError`."""
         try:

@@ -125,7 +125,11 @@ def revoke(analyst: Analyst, owner: Identity | None, token: str) -> None:
     with analyst.records.begin(write=True) as unit:
         row = unit.token(token)
         if row is None or row.party != _party(owner):
-            raise NotFoundError("there is no such API token")
+            error = NotFoundError("there is no such API token")
+            error.hint = (
+                "`odc token list` shows those of your institution, `odc-analyst token list` the analyst's own"
+            )
+            raise error
         if row.revoked_at is None:
             row.revoked_at = analyst.clock()
             note(unit, "revoke token", row.revoked_at, row.id)

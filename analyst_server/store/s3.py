@@ -86,7 +86,8 @@ class S3Blobs(Blobs):
         if found.scheme != "s3" or not found.hostname or found.username or found.query or found.fragment:
             error = InputError("the address of the blobs cannot be read")
             error.hint = (
-                "s3://BUCKET/PREFIX, with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                "s3://BUCKET/PREFIX, with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,"
+                " or file:///PATH with the whole path of a directory"
             )
             raise error
         self._bucket, self._prefix = found.netloc, found.path.strip("/")

@@ -375,10 +375,11 @@ def create_token(
 ) -> NewToken:
     """Create a token that can read status, report and ledger of all our rounds, or of one of them.
 
-    It is valid for ``lifetime_s`` seconds, but not longer than our certificate.
+    It is valid for ``lifetime_s`` seconds, but not longer than our certificate. Raises `InputError` for a
+    label that is too long or has control characters.
     """
     token = new_token()
-    asked = TokenRequest(
+    asked = TokenRequest.of(
         digest=token_digest(token),
         label=label,
         collaboration_id=collaboration_id,

@@ -21,6 +21,7 @@ from protocol import __version__
 from protocol.errors import (
     CertificateRequiredError,
     InputError,
+    NotFoundError,
     OutOfOrderError,
     TokenRefusedError,
     UnreadableFileError,
@@ -376,6 +377,32 @@ def test_the_operators_token_is_made_listed_and_revoked(run: Run, world: World) 
     assert "revoked" in run("token", "list").output
     with pytest.raises(TokenRefusedError):
         api_tokens.check(world.analyst, made["token"])
+
+
+@pytest.mark.parametrize("words", [("--label", "x" * 201), ("--label", "a\x1b[31mb")])
+def test_a_label_that_cannot_be_is_the_fault_of_who_gave_it(run: Run, words: tuple[str, ...]) -> None:
+    error = run("token", "create", *words).exception
+    assert isinstance(error, InputError)
+    assert "label" in error.detail
+    assert "correct it" in error.hint
+
+
+def test_a_token_of_no_collaboration_is_refused(run: Run) -> None:
+    assert isinstance(run("token", "create", "--collaboration", "ffff").exception, NotFoundError)
+
+
+def test_who_revokes_an_unknown_token_is_told_where_they_are_listed(run: Run) -> None:
+    error = run("token", "revoke", "f" * 32).exception
+    assert isinstance(error, NotFoundError)
+    assert "token list" in error.hint
+
+
+@pytest.mark.parametrize("replaced", ["ffff", "nonsense"])
+def test_what_is_no_collaboration_is_not_replaced(run: Run, tmp_path: Path, replaced: str) -> None:
+    (tmp_path / "terms.json").write_text(json.dumps(DRAFT))
+    error = run("collaboration", "create", tmp_path / "terms.json", "--replaces", replaced).exception
+    assert isinstance(error, NotFoundError)
+    assert "collaboration list" in error.hint
 
 
 def test_a_person_is_shown_the_token_once(run: Run) -> None:

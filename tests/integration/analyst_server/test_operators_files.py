@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from analyst_server import cli
+from analyst_server.installation import blobs_of
+from analyst_server.settings import Settings
 from protocol.errors import CertificateRefusedError, InputError
 from tests.harness.enrolments import invitation
 
@@ -45,6 +47,16 @@ def test_a_line_of_a_compute_worker_has_the_offset_of_its_time(monkeypatch: pyte
     assert isinstance(error_of("compute-worker"), InputError)  # no scheduler was named
     record = logging.LogRecord("name", logging.INFO, "path", 1, "message", (), None)
     assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d{4} INFO name: message", used[0].format(record))
+
+
+def test_a_relative_directory_for_the_arrays_is_refused_and_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        blobs_of(Settings(data_dir=tmp_path / "data", blob_url="file://relative"))
+    assert "file:///PATH" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("words", ["serve", "collaboration list", "restore backup", "join invitation.json"])

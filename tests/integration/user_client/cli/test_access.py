@@ -64,6 +64,7 @@ def test_a_person_is_told_that_it_is_not_shown_again(odc: Odc) -> None:
         (("create", "--days", "0"), 3, "between 1 and 366"),
         (("create", "--days", "367"), 3, "between 1 and 366"),
         (("create", "--collaboration", "f" * 32), 6, "no such collaboration"),
+        (("create", "--label", "x" * 201), 3, "label: string should have at most 200"),
         (("revoke", "../x"), 3, "32 hexadecimal digits"),
         (("revoke", "odct_x"), 5, "no API token"),
         (("revoke", "f" * 32), 6, "no such API token"),
