@@ -80,7 +80,8 @@ def back_up(settings: Settings, target: Path, *, now: int) -> Backup:
     Raises
     ------
     InputError
-        If the directory is not empty, there is no analyst, or the records are not in SQLite.
+        If the directory is not empty, there is no analyst, the records are not in SQLite, or they are of
+        another version: that one copies them.
     StorageError, UnreadableFileError
         If something cannot be read.
     """
@@ -167,6 +168,7 @@ def _consistent_copy(settings: Settings, target: Path) -> dict[str, _File]:
     """Copy the records, and the blobs that they name, with others that came since."""
     records, database = Records(settings.database), target / _DATABASE
     try:
+        records.migrate(upgrades=False)
         for _ in range(_ATTEMPTS):
             database.unlink(missing_ok=True)
             shutil.rmtree(target / "blobs", ignore_errors=True)

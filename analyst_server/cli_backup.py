@@ -41,7 +41,7 @@ def restore(
     """Put a backup into an empty data directory, after comparing every file with its digest."""
     settings = settings_of(data_dir)
     found = put_back(settings, directory)
-    _note(settings, "restore", directory)
+    _note(settings, "restore", directory, upgrades=True)  # no server has them yet
     show_value(
         found.as_json(),
         as_json,
@@ -49,10 +49,10 @@ def restore(
     )
 
 
-def _note(settings: Settings, act: Act, directory: Path) -> None:
+def _note(settings: Settings, act: Act, directory: Path, *, upgrades: bool = False) -> None:
     """Write down what was done, for the audit; where that cannot be written, what was done is done."""
     try:
-        with open_as_operator(settings).records.begin(write=True) as unit:
+        with open_as_operator(settings, upgrades=upgrades).records.begin(write=True) as unit:
             note(unit, act, unix_now(), str(directory))
     except StorageError as error:
         typer.echo(f"`odc-analyst audit` will not show this: {error.detail}", err=True)

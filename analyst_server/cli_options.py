@@ -96,15 +96,19 @@ def log_lines() -> Lines:
     return Lines("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S%z")
 
 
-def open_as_operator(settings: Settings) -> Analyst:
-    """Open the analyst for a command: what it does is written down as done by the user of this machine."""
+def open_as_operator(settings: Settings, *, upgrades: bool = False) -> Analyst:
+    """Open the analyst for a command: what it does is written down as done by the user of this machine.
+
+    Raises `InputError` for tables of an earlier version, unless the command ``upgrades`` them: a server of
+    that version may be running.
+    """
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container may have no name for its user
         user = f"uid {os.getuid()}"
     act_as(Actor("host", user, is_operator=True))
     require_noted_stores(settings)
-    return open_analyst(settings)
+    return open_analyst(settings, upgrades=upgrades)
 
 
 def show_value(value: T, as_json: bool, people: Callable[[T], str]) -> None:

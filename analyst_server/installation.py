@@ -154,10 +154,15 @@ def own_key_fingerprint(identity_dir: Path) -> str:
     return key_fingerprint(_load_key(identity_dir / KEY_FILE).public_key())
 
 
-def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Analyst:
+def open_analyst(
+    settings: Settings, clock: Callable[[], int] = unix_now, *, upgrades: bool = True
+) -> Analyst:
     """Return the installed analyst with its stores open and its tables up to date.
 
-    Raises `CertificateRequiredError` if no certificate is installed.
+    Without ``upgrades``, tables of an earlier version are left as they are: only a server upgrades them.
+
+    Raises `CertificateRequiredError` if no certificate is installed, and `InputError` for tables of another
+    version.
     """
     directory = settings.identity_dir
     if not (directory / CERTIFICATE_FILE).exists():
@@ -166,7 +171,7 @@ def open_analyst(settings: Settings, clock: Callable[[], int] = unix_now) -> Ana
         raise error
     key = _load_key(directory / KEY_FILE, CertificateRequiredError)
     records = Records(settings.database)
-    records.migrate()
+    records.migrate(upgrades=upgrades)
     analyst = Analyst(
         records=records,
         blobs=blobs_of(settings),

@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm.exc import StaleDataError
 
+from analyst_server.store import postgresql
 from protocol.errors import DiskFullError, StorageBusyError, StorageError
 from runtime.storage import RETRY_FULL_DISK_S
 
@@ -23,8 +24,8 @@ _SQLITE_FAILING: Final = (
     sqlite3.SQLITE_CANTOPEN,
 )
 _POSTGRES_DISK_FULL: Final = "53100"
-_POSTGRES_OVERTAKEN: Final = ("23505", "40001", "40P01", "55P03")
-"""Unique violation, serialization failure, deadlock, lock not available: another writer was in the way.
+_POSTGRES_OVERTAKEN: Final = ("23505", "40001", "40P01")
+"""Unique violation, serialization failure, deadlock: another writer was in the way.
 
 Services look before they add: a key that exists nevertheless was added since by another process.
 """
@@ -73,6 +74,8 @@ def _of_postgres(error: DBAPIError) -> StorageError | None:
     code = getattr(error.orig, "sqlstate", None)
     if code in _POSTGRES_OVERTAKEN:
         return _overtaken()
+    if code == postgresql.LOCK_NOT_AVAILABLE:
+        return busy()
     if code == _POSTGRES_DISK_FULL:
         return _full()
     if code in _POSTGRES_FAILING:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import logging
+import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
 
-from protocol.errors import InputError
+from protocol.errors import InputError, StorageBusyError
+
+log = logging.getLogger(__name__)
 
 DRIVER: Final = "postgresql+psycopg"
+LOCK_NOT_AVAILABLE: Final = "55P03"
+"""What PostgreSQL says to whoever has waited for a lock for as long as it wanted to."""
+MIGRATION_WAIT_S: Final = 2.0
+"""How long a change of the tables waits for those who read them: a request waits behind it no longer."""
+MIGRATION_PAUSE_S: Final = 4.0
+"""How long it then leaves the tables to all others."""
+MIGRATION_BUDGET_S: Final = 60.0
+"""How long it tries in all: less than the two minutes that our chart gives a start."""
 WAIT_S: Final = 30
 """How long a writer waits for the lock of another, and whoever asks for a connection."""
 KEPT_CONNECTIONS: Final = 5
@@ -60,9 +72,43 @@ def reading(engine: Engine) -> Engine:
     return engine.execution_options(**_READS)
 
 
-@contextmanager
-def one_migration(engine: Engine) -> Iterator[Connection]:
-    """Open a transaction for changes of the tables, once nobody else is changing them."""
-    with engine.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('migrations', 0))"))
-        yield connection
+def migrate(engine: Engine, change: Callable[[Connection], None]) -> None:
+    """Change the tables in one transaction, once nobody else is changing them.
+
+    A change waits until nobody reads a table, and whoever comes meanwhile waits behind it: so it waits only
+    for a moment, undoes what it has done, and tries again later.
+
+    Raises `StorageBusyError` if that was in vain for `MIGRATION_BUDGET_S`.
+    """
+    ends_s = time.monotonic() + MIGRATION_BUDGET_S
+    while not _is_changed(engine, change):
+        if time.monotonic() >= ends_s:
+            raise _in_use()
+        log.info("another program reads the tables: they are changed as soon as it has ended")
+        time.sleep(MIGRATION_PAUSE_S)
+
+
+def _is_changed(engine: Engine, change: Callable[[Connection], None]) -> bool:
+    """Return whether the tables could be changed; False if somebody held them."""
+    try:
+        with engine.begin() as connection:
+            # nobody but another migration waits for this
+            connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('migrations', 0))"))
+            connection.execute(text(f"SET LOCAL lock_timeout = '{MIGRATION_WAIT_S * 1000:.0f}ms'"))
+            change(connection)
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) != LOCK_NOT_AVAILABLE:
+            raise
+        return False
+    return True
+
+
+def _in_use() -> StorageBusyError:
+    error = StorageBusyError(
+        "the tables have to be changed for this version, and another program has read them for"
+        f" {MIGRATION_BUDGET_S:g} s"
+    )
+    error.hint = (
+        "wait until it has ended (pg_dump, for example), then start the server again; nothing was changed"
+    )
+    return error

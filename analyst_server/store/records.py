@@ -14,6 +14,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from sqlalchemy import (
+    Connection,
     Text,
     cast,
     create_engine,
@@ -37,7 +38,7 @@ from analyst_server.store.ledgers import Ledgers
 from analyst_server.store.notices import Notices
 from analyst_server.store.overview import Overview
 from analyst_server.store.questions import is_of
-from analyst_server.store.revisions import MIGRATIONS, NEWEST, revision_of
+from analyst_server.store.revisions import MIGRATIONS, NEWEST, earlier_tables, revision_of
 from analyst_server.store.seen_ledgers import SeenLedgers
 from analyst_server.store.tables import (
     Base,
@@ -315,37 +316,50 @@ class Records:
         with self._saying_if_damaged(), self.begin() as unit:
             unit.revocations()
 
-    def migrate(self, revision: str = "head") -> None:
+    def migrate(self, revision: str = "head", *, upgrades: bool = True) -> None:
         """Bring the tables to this version. If they are, this locks nothing.
 
+        Without ``upgrades``, only make those of a database that has none: a server of an earlier version may
+        use those that are there.
+
         Raises `UnreadableFileError` for a file of SQLite that is no database, or none any more,
-        `StorageError` if the database cannot work now, and `InputError` for tables of a later version.
+        `StorageError` if the database cannot work now, and `InputError` for tables of a later version, and
+        for those of an earlier one that are not to be upgraded.
         """
         try:
             with self._saying_if_damaged(), storage_errors():
-                self._migrate(revision)
+                self._migrate(revision, upgrades=upgrades)
         except StorageError as error:
             if self._is_sqlite:
                 raise
             # for the operator, who has just started something, and not for those who ask the server
-            said = str(error.__cause__).partition("\n")[0]
-            raise type(error)(f"{error.detail}: {said}", **error.context) from error.__cause__
+            said = str(error.__cause__).partition("\n")[0] if error.__cause__ else ""
+            told = type(error)(f"{error.detail}: {said}" if said else error.detail, **error.context)
+            told.hint = error.hint
+            raise told from error.__cause__
 
-    def _migrate(self, revision: str) -> None:
+    def _migrate(self, revision: str, *, upgrades: bool) -> None:
         with self._reading.connect() as connection:
             found = revision_of(connection)
         if found == NEWEST:
             return
+        if found is not None and not upgrades:
+            raise earlier_tables(found)
         from alembic import command  # rarely needed, and as slow to load as SQLAlchemy
         from alembic.config import Config
 
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS))
-        with (
-            self._engine.begin() if self._is_sqlite else postgresql.one_migration(self._engine) as connection
-        ):
+
+        def change(connection: Connection) -> None:
             config.attributes["connection"] = connection
             command.upgrade(config, revision)
+
+        if not self._is_sqlite:
+            postgresql.migrate(self._engine, change)
+            return
+        with self._engine.begin() as connection:
+            change(connection)
 
     @contextmanager
     def begin(self, *, write: bool = False) -> Iterator[Unit]:

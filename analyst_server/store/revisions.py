@@ -43,6 +43,19 @@ def require_known_copy(path: Path) -> None:
     _require_known(row[0] if row else None)
 
 
+def earlier_tables(found: str) -> InputError:
+    """Return the error of a command that finds tables of an earlier version, which a server may still use."""
+    error = InputError(
+        "these records were written by an earlier version of the analyst"
+        f" (tables {found}, this version has {NEWEST}), and a command does not change them"
+    )
+    error.hint = (
+        "start the server of this version, `odc-analyst serve`: it upgrades them. While one of the earlier"
+        " version runs, give the commands of that version"
+    )
+    return error
+
+
 def _require_known(revision: str | None) -> None:
     if revision is None or revision in KNOWN:
         return

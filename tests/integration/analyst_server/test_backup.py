@@ -22,6 +22,7 @@ from analyst_server.installation import note_stores, require_noted_stores
 from analyst_server.services import end
 from analyst_server.settings import Settings
 from analyst_server.store import DirectoryBlobs, Records
+from analyst_server.store.revisions import NEWEST
 from protocol.errors import DiskFullError, InputError, StorageError, UnreadableFileError
 from runtime.files import write_whole
 from tests.harness import configuration
@@ -291,6 +292,48 @@ def test_a_backup_of_a_later_version_is_refused_before_anything_is_written(
     assert sorted(made.rglob("*")) == before
 
 
+@pytest.fixture
+def earlier(tmp_path: Path) -> bytes:
+    """A database without rows, with the tables of an earlier version."""
+    path = tmp_path / "earlier.sqlite"
+    records = Records(f"sqlite:///{path}")
+    records.migrate("0016")
+    records.dispose()
+    return path.read_bytes()
+
+
+def revision(settings: Settings) -> str:
+    with closing(sqlite3.connect(settings.data_dir / "odc.sqlite")) as records:
+        (found,) = records.execute("SELECT version_num FROM alembic_version").fetchone()
+    return str(found)
+
+
+def test_a_restored_backup_of_an_earlier_version_is_upgraded(
+    made: Path, earlier: bytes, tmp_path: Path
+) -> None:
+    """No server has it yet, and commands do not upgrade."""
+    with_records(made, earlier)
+    where = ["--data-dir", str(elsewhere(tmp_path).data_dir)]
+    for words in (["restore", str(made)], ["collaboration", "list"]):
+        CliRunner().invoke(app, [*words, *where], catch_exceptions=False)
+    assert revision(elsewhere(tmp_path)) == NEWEST
+
+
+@pytest.mark.parametrize("words", [["collaboration", "list"], ["verify"], ["backup", "COPY"]], ids=" ".join)
+def test_no_command_upgrades_the_records_under_a_server_of_an_earlier_version(
+    settings: Settings, earlier: bytes, tmp_path: Path, words: list[str]
+) -> None:
+    beside = elsewhere(tmp_path)
+    shutil.copytree(settings.identity_dir, beside.identity_dir)
+    (beside.data_dir / "odc.sqlite").write_bytes(earlier)
+    given = [word.replace("COPY", str(tmp_path / "copy")) for word in words]
+    with pytest.raises(InputError, match="an earlier version of the analyst") as caught:
+        CliRunner().invoke(app, [*given, "--data-dir", str(beside.data_dir)], catch_exceptions=False)
+    assert "`odc-analyst serve`: it upgrades them" in caught.value.hint
+    assert revision(beside) == "0016"
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_backup_whose_records_are_no_database_is_refused(made: Path, tmp_path: Path) -> None:
     with_records(made, b"no database")
     with pytest.raises(UnreadableFileError, match="no records of an analyst"):
@@ -326,7 +369,7 @@ def test_a_backup_that_cannot_be_noted_is_a_backup(
 ) -> None:
     """As of a data directory on a disk that has become read-only."""
 
-    def read_only(_settings: Settings) -> Any:
+    def read_only(_settings: Settings, **_options: Any) -> Any:
         raise StorageError("the analyst's database cannot be used: attempt to write a readonly database")
 
     monkeypatch.setattr("analyst_server.cli_backup.open_as_operator", read_only)

@@ -52,7 +52,7 @@ def leaves() -> set[tuple[str, ...]]:
 @pytest.fixture
 def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command of the analyst whose stores are those of ``world``."""
-    monkeypatch.setattr(cli_options, "open_analyst", lambda _settings: world.analyst)
+    monkeypatch.setattr(cli_options, "open_analyst", lambda _settings, **_options: world.analyst)
     runner = CliRunner()
 
     def call(*arguments: Any) -> Any:

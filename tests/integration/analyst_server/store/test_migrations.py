@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from sqlalchemy import create_engine, inspect
 
 from analyst_server.store import Enrolled, LedgerRow, Member, Records
 from analyst_server.store import records as records_module
+from analyst_server.store.revisions import revision_of
 from analyst_server.store.tables import Base
 from protocol.codec import encode
 from protocol.envelope import Signed
@@ -52,6 +53,30 @@ def test_tables_of_a_later_version_are_refused_with_the_way_back(tmp_path: Path)
         records.migrate()
     assert "restore the backup" in caught.value.hint
     records.dispose()
+
+
+def test_a_command_leaves_tables_of_an_earlier_version_to_the_server(records_in: Records) -> None:
+    records_in.migrate("0016")
+    with pytest.raises(InputError, match=r"an earlier version of the analyst \(tables 0016, this") as caught:
+        records_in.migrate(upgrades=False)
+    assert "odc-analyst serve" in caught.value.hint
+    with connection_of(records_in) as connection:
+        assert revision_of(connection) == "0016"
+    records_in.migrate()
+    records_in.migrate(upgrades=False)
+
+
+def test_a_command_makes_the_tables_where_there_are_none(records_in: Records) -> None:
+    records_in.migrate(upgrades=False)
+    assert get(records_in) is None
+
+
+@pytest.fixture
+def records_in(tmp_path: Path) -> Iterator[Records]:
+    """Records without tables."""
+    made = Records(f"sqlite:///{tmp_path / 'odc.sqlite'}")
+    yield made
+    made.dispose()
 
 
 def test_a_migration_is_named_by_its_revision() -> None:

@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from sqlalchemy import Connection, text
 from sqlalchemy.engine import make_url
 
 from analyst_server.store import Records
 from protocol.errors import InputError, StorageBusyError, StorageError
 from tests.harness.postgresql import PASSWORD, PostgreSql
-from tests.harness.rows import collaboration, get, put
+from tests.harness.rows import collaboration, connection_of, get, put
 
 LIMIT_S = 60
 """Longer than any of this takes; it only ends a test that would hang."""
@@ -104,7 +105,7 @@ def test_a_writer_does_not_wait_for_ever(url: str, records: Records) -> None:
     put(records, collaboration())
     with opened(f"{url}&options=-c lock_timeout=50ms") as hasty, records.begin(write=True) as unit:
         unit.collaboration(f"{1:032x}")
-        with pytest.raises(StorageBusyError, match="another process"):
+        with pytest.raises(StorageBusyError, match="is locked"):
             change(hasty, 1)
 
 
@@ -143,6 +144,42 @@ def test_a_new_database_is_migrated_by_many_at_once(postgres: PostgreSql) -> Non
 
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(migrate, range(4), timeout=LIMIT_S))
+
+
+@pytest.fixture
+def dumped(postgres: PostgreSql, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Connection]]:
+    """Yield a database of an earlier version, and a connection that reads its tables as pg_dump does."""
+    for name, value in (("MIGRATION_WAIT_S", 0.05), ("MIGRATION_PAUSE_S", 0.05)):
+        monkeypatch.setattr(f"analyst_server.store.postgresql.{name}", value)
+    with postgres.database() as name:
+        url = postgres.records_url(name)
+        with opened(url) as earlier, connection_of(earlier) as reader:
+            earlier.migrate("0016")
+            reader.execute(text("SELECT count(*) FROM collaborations"))
+            yield url, reader
+
+
+def test_an_upgrade_beside_a_dump_gives_up_with_the_reason(
+    dumped: tuple[str, Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analyst_server.store.postgresql.MIGRATION_BUDGET_S", 0.2)
+    with opened(dumped[0]) as records, pytest.raises(StorageBusyError, match="another program") as caught:
+        records.migrate()
+    assert "pg_dump" in caught.value.hint
+    assert "another process has changed" not in caught.value.detail
+
+
+def test_nobody_waits_behind_an_upgrade_that_waits_for_a_dump(dumped: tuple[str, Connection]) -> None:
+    url, reader = dumped
+    with opened(url) as records, opened(url) as others, ThreadPoolExecutor(1) as threads:
+        upgrade = threads.submit(records.migrate)
+        for _ in range(20):
+            with others.begin() as unit:
+                assert unit.by_state() == {}
+            assert not upgrade.done()
+        reader.rollback()
+        upgrade.result(timeout=LIMIT_S)
+        assert get(records) is None
 
 
 # passwords

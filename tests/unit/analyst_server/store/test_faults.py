@@ -38,6 +38,7 @@ class OfPostgresError(Exception):
         (of_sqlite(sqlite3.SQLITE_IOERR_FSYNC), StorageError),
         (of_sqlite(sqlite3.SQLITE_CANTOPEN), StorageError),
         (OfPostgresError("53100"), DiskFullError),
+        (OfPostgresError("55P03"), StorageBusyError),
         (OfPostgresError("57P01"), StorageBusyError),
         (OfPostgresError(None), StorageBusyError),
     ],
@@ -57,7 +58,6 @@ def test_a_database_that_cannot_work_is_an_error_of_ours(said: Exception, error:
     [
         OperationalError("UPDATE", {}, OfPostgresError("40001")),
         OperationalError("UPDATE", {}, OfPostgresError("40P01")),
-        OperationalError("SELECT", {}, OfPostgresError("55P03")),
         IntegrityError("INSERT", {}, OfPostgresError("23505")),
         StaleDataError("expected to update 1 row"),
     ],
@@ -67,6 +67,11 @@ def test_who_was_overtaken_by_another_writer_comes_again_soon(said: Exception) -
     with pytest.raises(StorageBusyError, match="another process") as caught, storage_errors():
         raise said
     assert caught.value.context["retry_after_s"] == OVERTAKEN_RETRY_AFTER_S
+
+
+def test_a_lock_that_another_holds_is_not_called_a_change() -> None:
+    with pytest.raises(StorageBusyError, match="is locked"), storage_errors():
+        raise OperationalError("SELECT", {}, OfPostgresError("55P03"))
 
 
 @pytest.mark.parametrize("code", ["25006", "58030", "XX001"])
