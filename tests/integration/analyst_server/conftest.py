@@ -1,11 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from analyst_server import cli, cli_options
 from analyst_server.services.acts import act_as
 from tests.harness.postgresql import PostgreSql, analysts_postgresql
 from tests.harness.world import World
@@ -22,6 +25,18 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.records.dispose()
+
+
+@pytest.fixture
+def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run a command of the analyst whose stores are those of ``world``."""
+    monkeypatch.setattr(cli_options, "open_analyst", lambda _settings, **_options: world.analyst)
+    runner = CliRunner()
+
+    def call(*arguments: Any) -> Any:
+        return runner.invoke(cli.app, [str(argument) for argument in arguments])
+
+    return call
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -12,9 +12,9 @@ import tomli_w
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from analyst_server import __main__, cli, cli_options, serving
+from analyst_server import __main__, cli, serving
 from analyst_server.installation import note_stores
-from analyst_server.services import api_tokens, downlinks, rounds
+from analyst_server.services import downlinks, rounds
 from analyst_server.services.stored import blob_key
 from analyst_server.settings import Settings
 from protocol import __version__
@@ -23,7 +23,6 @@ from protocol.errors import (
     InputError,
     NotFoundError,
     OutOfOrderError,
-    TokenRefusedError,
     UnreadableFileError,
 )
 from runtime.terminal import exit_code
@@ -47,18 +46,6 @@ def leaves() -> set[tuple[str, ...]]:
     """Return the commands that do something, and not those that hold others."""
     found = commands()
     return {path for path in found if not any(other[: len(path)] == path for other in found if other != path)}
-
-
-@pytest.fixture
-def run(world: World, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command of the analyst whose stores are those of ``world``."""
-    monkeypatch.setattr(cli_options, "open_analyst", lambda _settings, **_options: world.analyst)
-    runner = CliRunner()
-
-    def call(*arguments: Any) -> Any:
-        return runner.invoke(cli.app, [str(argument) for argument in arguments])
-
-    return call
 
 
 @pytest.mark.parametrize("path", commands(), ids=" ".join)
@@ -360,61 +347,12 @@ def test_a_report_is_written_as_a_page(run: Run, world: World, tmp_path: Path) -
     assert f"<h1>{world.terms.title}</h1>" in page.read_text()
 
 
-# tokens
-
-
-def test_the_operators_token_is_made_listed_and_revoked(run: Run, world: World) -> None:
-    world.publish()
-    made = json.loads(
-        run("token", "create", "--scope", "manage", "--collaboration", world.id[:6], "--json").output
-    )
-    grant = api_tokens.check(world.analyst, made["token"])
-    assert (grant.holder, grant.scope, grant.only) == (None, "manage", world.id)
-    listed = run("token", "list").output
-    assert made["token_id"] in listed
-    assert made["token"] not in listed
-    assert run("token", "revoke", made["token"]).output == "revoked\n"
-    assert "revoked" in run("token", "list").output
-    with pytest.raises(TokenRefusedError):
-        api_tokens.check(world.analyst, made["token"])
-
-
-@pytest.mark.parametrize("words", [("--label", "x" * 201), ("--label", "a\x1b[31mb")])
-def test_a_label_that_cannot_be_is_the_fault_of_who_gave_it(run: Run, words: tuple[str, ...]) -> None:
-    error = run("token", "create", *words).exception
-    assert isinstance(error, InputError)
-    assert "label" in error.detail
-    assert "correct it" in error.hint
-
-
-def test_a_token_of_no_collaboration_is_refused(run: Run) -> None:
-    assert isinstance(run("token", "create", "--collaboration", "ffff").exception, NotFoundError)
-
-
-def test_who_revokes_an_unknown_token_is_told_where_they_are_listed(run: Run) -> None:
-    error = run("token", "revoke", "f" * 32).exception
-    assert isinstance(error, NotFoundError)
-    assert "token list" in error.hint
-
-
 @pytest.mark.parametrize("replaced", ["ffff", "nonsense"])
 def test_what_is_no_collaboration_is_not_replaced(run: Run, tmp_path: Path, replaced: str) -> None:
     (tmp_path / "terms.json").write_text(json.dumps(DRAFT))
     error = run("collaboration", "create", tmp_path / "terms.json", "--replaces", replaced).exception
     assert isinstance(error, NotFoundError)
     assert "collaboration list" in error.hint
-
-
-def test_a_person_is_shown_the_token_once(run: Run) -> None:
-    assert run("token", "list").output == "no tokens\n"
-    shown = run("token", "create", "--label", "scheduler").output
-    assert shown.startswith("odct_")
-    assert "scheduler" in shown
-
-
-@pytest.mark.parametrize("words", [("--scope", "all"), ("--days", "0"), ("--days", "400")])
-def test_a_token_that_cannot_be_is_refused(run: Run, words: tuple[str, ...]) -> None:
-    assert isinstance(run("token", "create", *words).exception, InputError)
 
 
 @pytest.mark.parametrize(
