@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,8 @@ from protocol.errors import InputError
 from protocol.labels import Task
 from protocol.table_schema import Schema
 from protocol.terms import Terms
+from runtime.drafts import parsed_draft
+from runtime.files import read_text
 from user_client.sdk import DraftedEvent, DraftedTerms, draft_terms, with_sums
 from user_client.sdk.agreement import BY_CLASS_MODEL, Agreement
 from user_client.tables import table_from
@@ -78,6 +79,10 @@ def terms_of(
         error.hint = f"take one of {', '.join(sorted(allowed))}"
         raise error
     fields = {name: value for name, value in changes.items() if name in _FIELDS}
+    if not isinstance(fields.get("sums", {}), Mapping):
+        raise InputError("sums is a mapping of its fields, such as {} or {'random_features': 100}")
+    if not isinstance(fields.get("anchor", ""), str | Mapping):
+        raise InputError("anchor is a name or a mapping of its fields, such as 'uniform'")
     if given is None:
         content, remarks = _drafted(data, event, drafted_by, changes, fields)
     else:
@@ -110,8 +115,14 @@ def _content_of(given: AnyTerms) -> Mapping[str, Any]:
     if isinstance(given, DraftedTerms):
         return given.content
     if isinstance(given, str | Path):
-        return tomllib.loads(Path(given).read_text(encoding="utf-8"))
-    return given
+        path = Path(given)
+        return parsed_draft(read_text(path), is_json=path.suffix == ".json", named=str(path))
+    if isinstance(given, Mapping):
+        return given
+    raise InputError(
+        "terms are Terms, DraftedTerms, a mapping of their fields, or the path of a TOML or JSON file, and"
+        f" this is a {type(given).__name__}"
+    )
 
 
 def _check_parties(content: Mapping[str, Any], data: Data) -> None:

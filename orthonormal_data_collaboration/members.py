@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from analyst_server.compute.sequence import PartyArrays
 from analyst_server.store import MemoryBlobs, StoredArray, at_least_single
 from orthonormal_data_collaboration.bases import ORTHONORMAL, Condition, basis_under
+from protocol.errors import InputError
 from protocol.messages import ArraySpec
 from protocol.row_bounds import RowBounds
 from protocol.terms import Terms
@@ -44,10 +45,20 @@ class Streams:
 
     @classmethod
     def of(cls, random_state: Any) -> Streams:
-        """Return the streams of a seed, a generator, or of nothing that repeats (None)."""
+        """Return the streams of a seed, a generator, or of nothing that repeats (None).
+
+        Raises `InputError` for anything else.
+        """
         if isinstance(random_state, np.random.RandomState):
             return cls(random_state.bytes(_SEED_BYTES))
-        return cls(np.random.default_rng(random_state).bytes(_SEED_BYTES))
+        try:
+            rng = np.random.default_rng(random_state)
+        except (TypeError, ValueError):
+            raise InputError(
+                "random_state is a whole number from 0 on, a RandomState, a Generator or None,"
+                f" got {random_state!r}"
+            ) from None
+        return cls(rng.bytes(_SEED_BYTES))
 
     def of_party(self, party: str) -> Callable[[str], Callable[[int], bytes]]:
         """Return what gives a party its stream for a purpose."""

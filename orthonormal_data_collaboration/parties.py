@@ -52,6 +52,13 @@ def read_parties(parties: Mapping[str, Any], *, label: str | None, task: Task | 
     ValueError, TypeError
         As estimators of scikit-learn do, for an ``X`` or a ``y`` that is none.
     """
+    if parties is not None and not isinstance(parties, Mapping):
+        raise InputError(
+            f"parties is a mapping of names to (X, y) or tables, such as {{'north': (X, y)}}, and this is a"
+            f" {type(parties).__name__}"
+        )
+    if label is not None and not isinstance(label, str):
+        raise InputError(f"label is the name of a column, got {label!r}")
     if not parties:
         raise InputError("a round needs at least one party: give a mapping of names to (X, y) or tables")
     if task == "multilabel":

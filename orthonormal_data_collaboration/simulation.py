@@ -224,6 +224,8 @@ class Simulation(Mapping[str, Estimator]):
 
     def break_even(self, participation: float = 1.0) -> BreakEven:
         """Return the rounds of federated averaging that cost as much, by formula (8); not under sums."""
+        if isinstance(participation, bool) or not isinstance(participation, int | float | np.number):
+            raise InputError(f"participation is a share above 0 and at most 1, got {participation!r}")
         if not 0 < participation <= 1:
             raise InputError(f"participation is a share above 0 and at most 1, got {participation:g}")
         terms, members = self.terms, self.members.values()
@@ -348,15 +350,19 @@ def simulate(
     if bases is not None and bases not in CONDITIONS:
         raise InputError(f"bases must be one of {', '.join(CONDITIONS)}, got {bases}")
     check_level(attack)
+    streams = Streams.of(random_state)
+    of_each = _of_each_party(privacy, list(data.tables))
     named = dict(fields)
     installed, fields = _installed(fields)
     agreed, remarks = terms_of(data, terms, event=event, drafted_by=drafted_by, changes=fields)
     if bases is not None and agreed.least_latent_dim is not None:
         raise InputError("bases are drawn with one latent dimension for all: leave out least_latent_dim")
-    if bases is not None and bases not in ORTHONORMAL and _drafts_haar(agreed, terms, named):
-        raise InputError(f"the condition {bases} needs an anchor that is not haar: say anchor='uniform'")
+    if bases is not None and bases not in ORTHONORMAL and _has_isotropic_anchor(agreed):
+        raise InputError(
+            f"the condition {bases} needs an anchor that is not {agreed.anchor.kind}: say anchor='uniform'"
+        )
     wishes = Wishes(
-        privacy=_of_each_party(privacy, list(data.tables)),
+        privacy=of_each,
         bases=bases,
         public=public,
         level=attack,
@@ -364,7 +370,7 @@ def simulate(
         train_on_suspected_rows=train_on_suspected_rows,
         installed=installed,
     )
-    played = play(agreed, data.tables, wishes, Streams.of(random_state))
+    played = play(agreed, data.tables, wishes, streams)
     options = {
         "label": label,
         "event": event,
@@ -381,9 +387,9 @@ def simulate(
     return Simulation(agreed, data, played, again, remarks)
 
 
-def _drafts_haar(agreed: Terms, given: AnyTerms | None, fields: Mapping[str, Any]) -> bool:
-    """Return whether the anchor is a haar one that nobody asked for."""
-    return given is None and "anchor" not in fields and agreed.sums is None and agreed.anchor.kind == "haar"
+def _has_isotropic_anchor(agreed: Terms) -> bool:
+    """Return whether bases that are not orthonormal contradict the anchor, so that no analyst aligns them."""
+    return agreed.sums is None and agreed.anchor.traits.is_isotropic
 
 
 def _installed(fields: dict[str, Any]) -> tuple[InstalledAlignment | None, dict[str, Any]]:
@@ -408,7 +414,11 @@ def _of_each_party(
 ) -> dict[str, PrivacyOptions]:
     if isinstance(privacy, PrivacyOptions):
         return dict.fromkeys(names, privacy)
-    given = dict(privacy or {})
+    given = {} if privacy is None else privacy
+    if not isinstance(given, Mapping) or not all(isinstance(one, PrivacyOptions) for one in given.values()):
+        raise InputError(
+            "privacy is PrivacyOptions for all parties, or a mapping of parties to PrivacyOptions"
+        )
     if unknown := sorted(set(given) - set(names)):
         raise InputError(f"privacy is given for {unknown[0]}, which is no party")
     return {name: given.get(name, PrivacyOptions()) for name in names}

@@ -25,6 +25,7 @@ from user_client.sdk import (
 )
 from user_client.sdk.lower_dimensions import Kept
 from user_client.sdk.session import SHORT_ID
+from user_client.sdk.shared_rows import KINDS
 from user_client.tables import ColumnProfile, Misfit, strangeness
 
 OURS_ALONE: Final = (
@@ -265,8 +266,22 @@ def local_fit_in_words(fit: LocalFit) -> str:
     """Return how the model of our own rows alone was fitted, for people."""
     words = f"model of the kind {fit.kind}, fitted on {fit.rows:,} of our own rows"
     if fit.kind != fit.terms_kind:
-        words += f" (the terms have one of the kind {fit.terms_kind}, which is not fitted here)"
+        words += (
+            f" (the terms have one of the kind {fit.terms_kind}, of sums; from our own rows a model is fitted"
+            " that needs no sums)"
+            if fit.terms_kind in KINDS
+            else f" (the terms have one of the kind {fit.terms_kind}, which is not fitted here)"
+        )
     return words
+
+
+def trained_in_words(kind: str | None) -> str:
+    """Return that a model of our own answers instead of the one that came, for people."""
+    own = "a model of our own" if kind is None else f"our own model of the kind {kind}"
+    return (
+        f"{own} answers, trained here on the rows of all institutions (odc train), and not the model that all"
+        " have: `odc train --remove` lets that one answer again"
+    )
 
 
 def summary_in_words(prepared: Prepared, refused: Sequence[str] = (), picture: Path | None = None) -> str:

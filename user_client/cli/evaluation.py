@@ -28,7 +28,8 @@ from user_client.cli.options import (
 from user_client.cli.progress import busy, reading
 from user_client.cli.table_options import TableArgument, reads_table
 from user_client.sdk import Evaluation
-from user_client.words import local_fit_in_words
+from user_client.sdk.shared_rows import is_trained
+from user_client.words import local_fit_in_words, trained_in_words
 
 _JUDGED: Final = (
     "judgement",
@@ -91,7 +92,8 @@ def report(
         own = chosen.evaluation
     bytes_explained = chosen.explain_bytes()
     value = {"report": found, "evaluation": own.to_json() if own else None}
-    show(as_json, value, lambda: _report_text(found, own, bytes_explained))
+    is_ours = is_trained(chosen.directory)
+    show(as_json, value, lambda: _report_text(found, own, bytes_explained, is_ours=is_ours))
 
 
 def _evaluation_lines(found: Evaluation) -> Iterator[str]:
@@ -108,6 +110,8 @@ def _evaluation_lines(found: Evaluation) -> Iterator[str]:
     yield from found.notes
     for label, of_label in found.by_label.items():
         yield f"{label}: {label_score_in_words(of_label)}"
+    if found.trained is not None:
+        yield f"together: {trained_in_words(found.trained)}"
     if (fit := found.local_fit) is not None:
         yield f"alone: a {local_fit_in_words(fit)}"
     yield (
@@ -117,7 +121,9 @@ def _evaluation_lines(found: Evaluation) -> Iterator[str]:
     )
 
 
-def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundExplanation | None) -> str:
+def _report_text(
+    found: MemberReport, own: Evaluation | None, explained: RoundExplanation | None, *, is_ours: bool
+) -> str:
     how = f"alignment {found['alignment']}" if found.get("uplink", "rows") == "rows" else "masked sums"
     lines = [
         f"{found['title']}: {found['state']}, {how}, l = {found['latent_dim']} of"
@@ -140,7 +146,9 @@ def _report_text(found: MemberReport, own: Evaluation | None, explained: RoundEx
     if explained is not None:
         lines.append(f"our bytes on the wire, both ways, counted by the {explained.counter}:")
         lines += [f"  {line}" for line in in_words(explained.total)]
-    if own is None:
+    if own is None and is_ours:
+        lines.append(f"{trained_in_words(None)}; we have not evaluated it yet: odc evaluate TABLE")
+    elif own is None:
         lines.append("we have not evaluated it yet: odc evaluate TABLE")
     else:
         lines.append("we have measured:")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Final, Self, Unpack, cast
 
@@ -133,6 +134,14 @@ def draft_terms(
     """
     agreement = Agreement(**agreed)
     check_choice("encoding", encoding, Encoding)
+    _check_names(
+        exclude=exclude,
+        categories=categories,
+        others=others,
+        logarithms=logarithms,
+        classes=classes,
+        missing=missing,
+    )
     for format_of_dates in (dates or {}).values():
         check_choice("the format of dates", format_of_dates, DateFormat)
     _check_task(agreement, event, classes=classes, label_range=label_range)
@@ -272,8 +281,19 @@ def _lossless_dimensions(schema: Schema) -> int:
     return schema.width - sum(isinstance(column, LevelsColumn) for column in schema.columns)
 
 
+def _check_names(**given: Any) -> None:
+    """Raise `InputError` for an argument that takes several names and got one, or something else."""
+    for argument, names in given.items():
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise InputError(f"{argument} takes several names, such as [{str(names)!r}], got {names!r}")
+
+
 def _check_dimension(latent_dim: int | None, features: int) -> None:
-    if latent_dim is not None and not 1 <= latent_dim <= features:
+    if latent_dim is None:
+        return
+    if isinstance(latent_dim, bool) or not isinstance(latent_dim, Integral):
+        raise InputError(f"latent_dim is a whole number, such as 3, got {latent_dim!r}")
+    if not 1 <= latent_dim <= features:
         raise InputError(f"latent_dim must be between 1 and the {features} features, got {latent_dim}")
 
 

@@ -26,7 +26,7 @@ from user_client.scores import Metric, can_be_scored, compare, label_scores
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.session import Session
-from user_client.sdk.shared_rows import trained_model
+from user_client.sdk.shared_rows import is_trained
 from user_client.sdk.terms import accepted_terms
 from user_client.tables import encode_table
 
@@ -69,6 +69,9 @@ class Evaluation:
         The second of two classes: PR-AUC and calibration are of it.
     without_rows : tuple of str
         Classes that none of the rows has, and that no mean over classes counts.
+    trained : str, optional
+        The kind of our own model of the shared rows, if `Round.train` has made one: then ``together`` is its
+        score, and not that of the model that all have.
     """
 
     rows: int
@@ -87,6 +90,7 @@ class Evaluation:
     by_label: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     of_class: str | None = None
     without_rows: tuple[str, ...] = ()
+    trained: str | None = None
 
     @property
     def score(self) -> Score:
@@ -123,8 +127,9 @@ class Evaluation:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Evaluation:
         """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
-        # earlier versions have scored all rows, of one label, and named no class
-        value = {"of_rows": value["rows"], "by_label": {}, "of_class": None, "without_rows": (), **value}
+        # earlier versions have scored all rows, of one label, and named no class and no model of our own
+        earlier = {"of_rows": value["rows"], "by_label": {}, "of_class": None, "without_rows": ()}
+        value = {**earlier, "trained": None, **value}
         value["without_rows"] = tuple(value["without_rows"])
         content = {name: value[name] for name in cls.__dataclass_fields__ if name not in _IN_CLASSES}
         fit = content["local_fit"]
@@ -143,7 +148,7 @@ def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bo
         raise error
     with directory.exclusive():
         predictor = Predictor(directory)  # before the table is read
-        if send and trained_model(directory) is not None:
+        if send and is_trained(directory):
             error = InputError("these would be scores of a model of our own, not of the one that all have")
             error.hint = "run the command without --send, or `odc train --remove` first"
             raise error
@@ -194,6 +199,7 @@ def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: 
         of_class=classes[1] if len(classes) == 2 and not absent else None,
         without_rows=absent,
         by_label=_by_label(terms, labels, together, alone) if terms.task == "multilabel" else {},
+        trained=predictor.kind if is_trained(directory) else None,
     )
 
 

@@ -14,6 +14,7 @@ from runtime.waiting import look_until
 from user_client.custody.round_directory import RoundDirectory
 from user_client.sdk import consumer
 from user_client.sdk.session import Session
+from user_client.sdk.shared_rows import is_trained
 
 Kind = Literal["accept", "anchor", "contribute", "receive", "predict", "wait", "ask", "none"]
 OURS: Final[frozenset[Kind]] = frozenset({"accept", "anchor", "contribute", "receive"})
@@ -44,7 +45,8 @@ def next_step(status: Status, directory: RoundDirectory) -> NextStep:
     """Return what comes next for us, by what the analyst reports and what is stored here."""
     ours, state, you = _ours(status), status["state"], status["you"]
     if directory.holds(DownlinkManifest):
-        return NextStep("predict", "odc predict TABLE, odc evaluate TABLE")
+        whose = " (a model of our own answers, of odc train)" if is_trained(directory) else ""
+        return NextStep("predict", f"odc predict TABLE, odc evaluate TABLE{whose}")
     if state in (State.CANCELLED, State.CLOSED) or ours is None or you is None:
         return NextStep("none", f"the collaboration is {state}: nothing is left to do")
     if ours.get("excluded"):

@@ -225,6 +225,8 @@ class Predictor:
 
     def check(self, *, thresholds: Mapping[str, float] | None, coverage: float | None) -> None:
         """Raise `InputError` for options that mean nothing for what is predicted."""
+        if thresholds is not None and not isinstance(thresholds, Mapping):
+            raise InputError("thresholds are a mapping of names to probabilities, such as {'yes': 0.3}")
         if thresholds:
             known: Sequence[str] = ()
             if isinstance(self._label, Label | MultiLabel):
@@ -233,11 +235,13 @@ class Predictor:
                 if name not in known:
                     what = f"one of {', '.join(known)}" if known else "classes, and these terms have none"
                     raise InputError(f"a threshold is for {what}; got one for another")
+                _require_number("a threshold is a probability from 0 to 1", threshold)
                 if not 0 <= threshold <= 1:
                     raise InputError(f"a threshold is a probability from 0 to 1, got {threshold:g}")
         if coverage is not None:
             if not isinstance(self._label, NumberLabel):
                 raise InputError("an interval is for a number, and these terms do not predict one")
+            _require_number("coverage is a number between 0 and 1, such as 0.9", coverage)
             self._half_width(coverage)
 
     def outputs(self, rows: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -292,6 +296,12 @@ class Predictor:
             error.hint = "run `odc evaluate TABLE` with more rows that have labels and were not sent"
             raise error
         return float(errors[rank - 1])
+
+
+def _require_number(what: str, value: Any) -> None:
+    """Raise `InputError` for an argument that is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(f"{what}; got {value!r}")
 
 
 @dataclass(frozen=True)

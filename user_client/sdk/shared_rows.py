@@ -164,6 +164,11 @@ def trained_model(directory: RoundDirectory) -> TrainedModel | None:
     return TrainedModel(text_in(data, "kind"), unpacked(data))
 
 
+def is_trained(directory: RoundDirectory) -> bool:
+    """Return whether a model that `train` has made answers, without reading it."""
+    return directory.holds(TRAINED_MODEL_FILE)
+
+
 def _remove_measured(directory: RoundDirectory) -> None:
     for name in (ERRORS_FILE, EVALUATION_FILE):
         directory.remove(name)

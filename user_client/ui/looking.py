@@ -261,6 +261,8 @@ def predict(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         why=why,
         why_table=explained.table if explained else "",
         score=_score_words(why) if why else "",
+        falls=_falls(why) if why else [],
+        falls_of=FIGURES[why.metric] if why and why.metric else "the score",
         chart=explanation_chart(why) if why else None,
         failed=_failed(desk, collaboration_id, "predict", "explain"),
         **_standing(status),
@@ -377,6 +379,19 @@ def _who_waits(session: Session) -> list[str]:
 def _failed(desk: Desk, collaboration_id: str, *kinds: str) -> OdcError | None:
     work = desk.last(collaboration_id)
     return work.error if work is not None and work.kind in kinds else None
+
+
+def _falls(why: Explanation) -> list[str]:
+    """Return how far the score falls without each column, in the unit of the score; empty without labels."""
+    metric = why.metric
+    if metric is None:
+        return [""] * len(why.columns)
+    return [
+        ""
+        if column.importance is None
+        else f"{figure(metric, column.importance)} ±{figure(metric, column.importance_spread or 0.0)}"
+        for column in why.columns
+    ]
 
 
 def _score_words(why: Explanation) -> str:

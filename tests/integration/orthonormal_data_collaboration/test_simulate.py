@@ -365,9 +365,13 @@ def test_groups_have_models_of_their_own(parties: Parties, unseen: Pair) -> None
     assert max(shares["a"], shares["c"]) < shares["b"]
 
 
-def test_bases_that_break_an_assumption_are_refused_as_by_the_analyst(parties: Parties) -> None:
-    with pytest.raises(ValueError, match="is not orthonormal, so its basis or its anchor is wrong"):
-        simulate(parties, random_state=0, bases="DiffSpan", anchor="haar", alignment="odc", model="logistic")
+@pytest.mark.parametrize("bases", ["SameSpan", "DiffSpan"])
+def test_bases_that_no_analyst_aligns_are_refused_before_anything_runs(
+    parties: Parties, bases: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulation, "play", lambda *_given: pytest.fail("it was played"))
+    with pytest.raises(InputError, match=f"the condition {bases} needs an anchor that is not haar"):
+        simulate(parties, random_state=0, bases=bases, anchor="haar", alignment="odc", model="logistic")
 
 
 def test_an_uplink_is_attacked_before_it_leaves(parties: Parties) -> None:
@@ -385,6 +389,18 @@ def test_an_uplink_is_attacked_before_it_leaves(parties: Parties) -> None:
         ({"alignment": {"method": "odc", "speed": 3}}, "speed"),
         ({"latent_dims": 3}, "latent_dims is no field of terms"),
         ({"latent_dim": 99}, "between 1 and the 13 features"),
+        ({"latent_dim": "3"}, "latent_dim is a whole number, such as 3, got '3'"),
+        ({"latent_dim": 3.5}, "latent_dim is a whole number"),
+        ({"privacy": 3}, "privacy is PrivacyOptions for all parties, or a mapping"),
+        ({"privacy": {"hospital-0": 3}}, "privacy is PrivacyOptions for all parties, or a mapping"),
+        ({"random_state": -1}, "random_state is a whole number from 0 on"),
+        ({"random_state": "x"}, "random_state is a whole number from 0 on"),
+        ({"anchor": 3}, "anchor is a name or a mapping"),
+        ({"sums": True}, "sums is a mapping of its fields"),
+        ({"exclude": "x0"}, "exclude takes several names, such as ['x0']"),
+        ({"label": 3}, "label is the name of a column, got 3"),
+        ({"terms": 3}, "this is a int"),
+        ({"terms": "nowhere.toml"}, "cannot read nowhere.toml"),
         ({"model": "best"}, "of no known kind"),
         ({"bases": "AnySpan"}, "bases must be one of SameSpan-Orth"),
         ({"drafted_by": "nobody"}, "drafted_by must be lead, all or a table"),
@@ -402,20 +418,23 @@ def test_an_uplink_is_attacked_before_it_leaves(parties: Parties) -> None:
 )
 def test_a_wrong_argument_is_named(parties: Parties, options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=re.escape(says)) as refused:
-        simulate(parties, random_state=0, **options)
+        simulate(parties, **{"random_state": 0, **options})
     assert refused.value.hint
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
+        ([1], "parties is a mapping of names"),
+        ("x", "parties is a mapping of names"),
+        (None, "at least one party"),
         ({}, "at least one party"),
         ({"a": (np.zeros((4, 2)), np.arange(4)), "b": pa.table({"x0": [1.0]})}, "for every party"),
         ({"a": pa.table({"x0": [1.0]})}, "label has to name the column"),
         ({"a": (np.zeros((4, 2)), [0, 1, 0, 1]), "b": (np.zeros((4, 3)), [0, 1, 0, 1])}, "other names"),
     ],
 )
-def test_wrong_parties_are_named(given: dict[str, Any], says: str) -> None:
+def test_wrong_parties_are_named(given: Any, says: str) -> None:
     with pytest.raises(InputError, match=says):
         simulate(given)
 

@@ -25,6 +25,22 @@ def test_our_own_model_is_trained_and_removed(odc: Odc) -> None:
     assert odc("train", "--remove").code != 0
 
 
+def test_who_trains_a_model_is_told_that_it_is_the_one_that_answers(odc: Odc) -> None:
+    odc.consortium.until_released(terms_schema=2, model={"kind": "knn"})
+    odc("receive")
+    table = odc.consortium.table(9)
+    own = "trained here on the rows of all institutions (odc train)"
+    assert own not in odc("report").out + odc("evaluate", table).out
+    assert "of odc train" not in odc("status").out
+    odc("train", "--model", "logistic")
+    assert f"a model of our own answers, {own}" in odc("report").out
+    evaluated = odc("evaluate", table)
+    assert f"together: our own model of the kind logistic answers, {own}" in evaluated.out
+    assert f"together: our own model of the kind logistic answers, {own}" in odc("report").out
+    assert odc("evaluate", table, "--json").json["trained"] == "logistic"
+    assert "next: odc predict TABLE, odc evaluate TABLE (a model of our own answers" in odc("status").out
+
+
 def test_terms_that_share_no_rows_say_which_would(odc: Odc) -> None:
     odc.consortium.until_released()
     assert "odc train" not in odc("receive").out

@@ -69,6 +69,8 @@ def test_if_each_class_has_a_threshold_and_none_is_reached_the_likeliest_is_take
     [
         ({"thresholds": {"maybe": 0.5}}, "one of no, yes"),
         ({"thresholds": {"yes": 1.5}}, "from 0 to 1, got 1.5"),
+        ({"thresholds": {"yes": "0.5"}}, "from 0 to 1; got '0.5'"),
+        ({"thresholds": 0.5}, "a mapping of names to probabilities"),
         ({"thresholds": {"yes": float("nan")}}, "from 0 to 1"),
         ({"coverage": 0.9}, "do not predict one"),
     ],
@@ -193,6 +195,8 @@ def test_an_interval_needs_errors_of_enough_rows(consortium: Consortium) -> None
         ours.predict(pa.table(numbers(3, 5)), coverage=0.95)
     with pytest.raises(InputError, match=r"an interval of 99\.99% needs"):
         ours.predict(pa.table(numbers(3, 5)), coverage=0.9999)
+    with pytest.raises(InputError, match=r"coverage is a number between 0 and 1, such as 0\.9; got '0\.9'"):
+        ours.predict(pa.table(numbers(3, 5)), coverage="0.9")  # type: ignore[arg-type]  # as of a form
     for share in (0.0, 1.0, float("nan")):
         with pytest.raises(InputError, match="between 0 and 1"):
             ours.predict(pa.table(numbers(3, 5)), coverage=share)

@@ -179,6 +179,15 @@ def test_what_was_measured_with_the_model_before_is_gone(consortium: Consortium)
             ours.predict(more, coverage=0.9)
 
 
+def test_an_evaluation_says_whose_model_it_is_of(consortium: Consortium) -> None:
+    ours = played(consortium, **KNN)
+    assert ours.evaluate(table(9, 60)).trained is None
+    ours.train("logistic")
+    assert ours.evaluate(table(9, 60)).trained == "logistic"
+    assert ours.evaluation is not None
+    assert ours.evaluation.trained == "logistic"
+
+
 def test_scores_of_our_own_model_are_not_sent_as_those_of_the_common_one(consortium: Consortium) -> None:
     ours = played(consortium, **KNN, returns_scores=True)
     ours.train()

@@ -97,6 +97,15 @@ def test_a_result_names_the_table_that_it_is_of(clicking: Clicking) -> None:
     assert clicking.client.get(f"{clicking.round}/table?as=json").json()["checked"]["table"] == ours
 
 
+def test_how_far_a_score_falls_is_in_the_unit_of_the_score(clicking: Clicking) -> None:
+    made = released(clicking)
+    clicking.work("explain", "/predict", table=str(made.table(5)))
+    page = clicking.see("/predict")
+    assert "shuffled, ROC-AUC falls by" in page
+    assert re.search(r"Score of these rows: ROC-AUC \d+\.\d\.", page)
+    assert re.search(r"<td[^>]*>-?\d+\.\d ±\d+\.\d</td>", page)
+
+
 def test_a_sheet_and_a_query_say_which_table_it_is() -> None:
     book = Named(Source("book.xlsx", sheet="May"), "")
     query = Named(Source("sqlite:///rows.db", query="select 1"), "")
