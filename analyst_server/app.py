@@ -23,9 +23,10 @@ from analyst_server.api.doors import Doors, Places
 from analyst_server.api.problems import on_hang_up, on_http_error, on_odc_error, on_os_error, on_unexpected
 from analyst_server.browser import acting, drafting, keys, live, looking, sign_in
 from analyst_server.browser.visits import Sessions
-from analyst_server.compute import DaskPool, process_pool, stop_dask_pool, stop_process_pool
+from analyst_server.compute import DaskLook, DaskPool, process_pool, stop_dask_pool, stop_process_pool
+from analyst_server.compute.dask_look import LOOK_EVERY_S
 from analyst_server.notices.notifier import Notifier
-from analyst_server.services import api_tokens, certificates
+from analyst_server.services import api_tokens, certificates, own_arrays
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.certificate_end import CertificateEnd
 from analyst_server.services.changes import Changes
@@ -70,7 +71,8 @@ def create_app(
     ``measures`` is told what happens, for Prometheus, and ``traces`` of each step of a computation;
     ``notifier`` tells others what waits for them. The lifespan ends the last two as well.
     """
-    requests, readiness = Requests(), Readiness(analyst)
+    dask = DaskLook(settings.compute_url)
+    requests, readiness = Requests(), Readiness(analyst, has_workers=dask.has_workers)
     doors, measures = doors or Doors(Places()), measures or Measures()
     names: Sequence[str | None] = owners or [None] * settings.compute_processes
 
@@ -89,11 +91,14 @@ def create_app(
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         meter = Meter(analyst.records, settings.bytes_counted_by, analyst.clock, measures.carried)
         looks = RegularLooks(partial(certificates.follow_revocations, analyst), CertificateEnd(analyst).look)
+        # a thread of its own: one that waits for a scheduler follows no revocation
+        dask_looks = RegularLooks(dask.look, every_s=LOOK_EVERY_S)
         workers.start()
         meter.start()
         if notifier is not None:
             notifier.start()
         looks.start()
+        dask_looks.start()
         try:
             yield {
                 "meter": meter,
@@ -108,6 +113,7 @@ def create_app(
             await to_thread.run_sync(workers.stop)
             meter.stop()
             await to_thread.run_sync(looks.stop)
+            await to_thread.run_sync(dask_looks.stop)
             if traces is not None:  # here: after the lifespan uvicorn ends the process by the signal it got
                 await to_thread.run_sync(traces.close)
             analyst.records.dispose()
@@ -157,14 +163,19 @@ def _worker(
         ports=analyst.blobs.ports,
     )
     on_dask = bool(settings.compute_url)
+
+    def dask_pool() -> DaskPool:
+        return DaskPool(settings.compute_url, own_arrays.noted(analyst) or "")
+
     return Worker(
         analyst,
-        partial(DaskPool, settings.compute_url) if on_dask else own_process,
+        dask_pool if on_dask else own_process,
         stop_dask_pool if on_dask else stop_process_pool,
         poll_s=settings.poll_s,
         lease_s=settings.lease_s,
         hold_release=settings.hold_release,
         train_on_suspected_rows=settings.train_on_suspected_rows,
         owner=owner,
+        make_own=own_process if on_dask else None,
         on_step=on_step,
     )

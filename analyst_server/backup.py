@@ -18,8 +18,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from analyst_server.installation import STORES_FILE, require_noted_stores
 from analyst_server.services.end import ENDED
+from analyst_server.services.own_arrays import elsewhere
 from analyst_server.settings import Settings
-from analyst_server.store import DirectoryBlobs, Records, only_server, require_known_copy
+from analyst_server.store import (
+    DirectoryBlobs,
+    Records,
+    id_of,
+    only_server,
+    require_known_copy,
+    store_id_in,
+)
 from protocol import __version__
 from protocol.errors import InputError, StorageError, UnreadableFileError
 from runtime.files import make_directory, read_bytes, write_whole
@@ -173,6 +181,7 @@ def _consistent_copy(settings: Settings, target: Path) -> dict[str, _File]:
             database.unlink(missing_ok=True)
             shutil.rmtree(target / "blobs", ignore_errors=True)
             records.copy_to(database)
+            _require_own_arrays(settings, database)
             ended, unjudged = _ended_and_unjudged_of(database)
             files = _copy_blobs(settings, target)
             ended_now, unjudged_now = _ended_and_unjudged(records)
@@ -181,6 +190,16 @@ def _consistent_copy(settings: Settings, target: Path) -> dict[str, _File]:
     finally:
         records.dispose()
     raise InputError("blobs were erased while they were copied, again and again: try once more")
+
+
+def _require_own_arrays(settings: Settings, database: Path) -> None:
+    """Raise `InputError` if the arrays of these records are elsewhere: a directory may not be mounted."""
+    known, blobs = store_id_in(database), DirectoryBlobs(settings.blob_dir)
+    if known is not None and (found := id_of(blobs)) != known:
+        told = elsewhere(blobs.place, known, found)
+        error = InputError(told.detail)
+        error.hint = told.hint
+        raise error
 
 
 def _ended_and_unjudged_of(database: Path) -> tuple[set[str], set[str]]:

@@ -25,6 +25,7 @@ from analyst_server.compute import require_certificate, require_dask
 from analyst_server.installation import note_stores, open_analyst
 from analyst_server.notices.notifier import Notifier
 from analyst_server.notices.webhook import webhook_of
+from analyst_server.services import own_arrays
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.changes import Changes
 from analyst_server.services.end import erase_ended
@@ -52,7 +53,8 @@ FILES_OF_A_CONNECTION: Final = 2
 def serve(settings: Settings) -> None:
     """Serve until interrupted.
 
-    Raises `InputError` while another process does, and `UnreadableFileError` for a damaged database.
+    Raises `InputError` while another process does, `UnreadableFileError` for a damaged database, and
+    `StorageError` if the arrays of these records are not where the settings say.
     """
     if unread := unknown_variables(os.environ):
         log.warning("no setting of this version, so nothing reads it: %s", ", ".join(unread))
@@ -69,6 +71,7 @@ def serve(settings: Settings) -> None:
         analyst = open_analyst(settings)
         analyst.records.check()
         _require_blobs(analyst.blobs)
+        own_arrays.settle(analyst)
         note_stores(settings)
         erase_ended(analyst)
         forget_ended_workers(analyst)

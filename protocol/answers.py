@@ -42,6 +42,7 @@ class Discovery(Answer):
 
 
 Works = Literal["ok", "failing"]
+ComputeWorks = Literal["ok", "failing", "waiting"]
 
 
 class Health(Answer):
@@ -54,10 +55,13 @@ class Readiness(Answer):
     """What works: the answer of `READINESS`."""
 
     status: Works
-    """``ok`` if all others are."""
+    """``ok`` if none of the others is ``failing``."""
     database: Works
+    arrays: Works
+    """Whether they are where the records have them, and not in a directory that is not mounted."""
     disk: Works
-    compute: Works
+    compute: ComputeWorks
+    """``waiting``: rounds wait for workers that are elsewhere; uplinks are taken."""
 
 
 class MemberStatus(Answer):

@@ -51,7 +51,6 @@ from protocol.tokens import TokenRequest, TokenRow
 from protocol.version import MEDIA_TYPE, STREAM_MEDIA_TYPE, WIRE_VERSIONS
 
 router = APIRouter()
-_HEALTH: Final = {True: "ok", False: "failing"}
 _REVOCATIONS: Final = Bytes("A revocation list (DER)", "Revocation list")
 AFTER_REQUEST: Final = Field(
     "after", "`next` of the page before; from the first without it.", f"({certificates.PLACE.pattern})?"
@@ -108,12 +107,12 @@ async def health() -> Health:
     ),
 )
 def readiness(request: Request) -> JSONResponse:
-    """Say whether database, disk and compute work, as of the last seconds; 503 if one does not."""
+    """Say whether database, arrays, disk and compute work, as of the last seconds; 503 if one does not."""
     workers: Workers | None = getattr(request.state, "workers", None)
     found: Readiness = request.app.state.readiness
     parts = found.look(computes=workers is not None and workers.are_alive)
-    is_ready = all(parts.values())
-    content = {name: _HEALTH[works] for name, works in {"status": is_ready, **parts}.items()}
+    is_ready = "failing" not in parts.values()
+    content = {"status": "ok" if is_ready else "failing", **parts}
     return JSONResponse(content, 200 if is_ready else 503, headers=NOT_STORED.fixed)
 
 

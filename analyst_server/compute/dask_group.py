@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.alignment import Work
-from analyst_server.store import Blobs, StoredArray, at_least_single, store_arrays
+from analyst_server.store import Blobs, DamagedBlobError, StoredArray, at_least_single, store_arrays
 
 Matrix = NDArray[Any]
 Anchored = tuple[StoredArray, StoredArray | None]
@@ -108,9 +108,11 @@ class Group:
         return Packed.together([found], self.blobs, self.folder)[0]
 
 
-def first_damaged(blobs: Blobs, arrays: Sequence[StoredArray]) -> str | None:
-    """Return the key of the first array that is not what was signed, None if all are."""
-    return next((one.key for one in arrays if not one.is_intact(blobs)), None)
+def require_intact(blobs: Blobs, arrays: Sequence[StoredArray]) -> None:
+    """Raise `DamagedBlobError` for the first array that is not what was signed, as this worker sees it."""
+    for one in arrays:
+        if not one.is_intact(blobs):
+            raise DamagedBlobError(one.key)
 
 
 def forget_matrices() -> None:

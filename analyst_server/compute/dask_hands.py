@@ -20,13 +20,14 @@ from analyst_server.compute.dask_group import (
     Answer,
     Group,
     Packed,
-    first_damaged,
     forget_matrices,
     opened,
+    require_intact,
 )
+from analyst_server.compute.dask_step import run_here
 from analyst_server.compute.sequence import PartyArrays, RoundSpec
 from analyst_server.compute.spreading import Hands
-from analyst_server.store import Blobs, DamagedBlobError, StoredArray
+from analyst_server.store import Blobs, StoredArray
 from analyst_server.training import progress
 
 T = TypeVar("T")
@@ -94,6 +95,7 @@ class DaskHands(Hands):
         """Run tasks, each a group's number, a function and its arguments; return what they return."""
         waiting = [
             self._client.submit(
+                run_here,
                 act,
                 *arguments,
                 key=f"group-{uuid.uuid4().hex}",
@@ -112,12 +114,10 @@ class DaskHands(Hands):
     def require_intact(self, arrays: Sequence[StoredArray]) -> None:
         progress.begin("checking")
         tasks = [
-            (number, first_damaged, (self._blobs, [arrays[index] for index in group]))
+            (number, require_intact, (self._blobs, [arrays[index] for index in group]))
             for number, group in enumerate(self.groups(len(arrays)))
         ]
-        damaged = [key for key in self.run(tasks) if key is not None]
-        if damaged:
-            raise DamagedBlobError(damaged[0])
+        self.run(tasks)
 
     def anchor_reps(self, parties: Sequence[PartyArrays]) -> AnchorReps:
         return DaskReps(self, self._blobs, [(one.anchor_rep, one.anchor_rep_scale) for one in parties])

@@ -77,14 +77,16 @@ def scheduler_of(url: str) -> tuple[str, int]:
 class DaskPool(TellingExecutor):
     """Runs each step on one worker of a scheduler, and once more on another if that one dies.
 
-    Raises `ComputeUnreachableError` if the scheduler cannot be reached.
+    With a ``store_id``, a worker that does not see the arrays of that store computes nothing
+    (`ArraysNotSeenError`). Raises `ComputeUnreachableError` if the scheduler cannot be reached.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, store_id: str = "") -> None:
         require_dask()
         from distributed import Client
 
         self._told: Told | None = None
+        self._store_id = store_id
         self._topic = f"odc-progress-{uuid.uuid4().hex}"
         self._running: dict[str, Any] = {}
         try:
@@ -117,7 +119,8 @@ class DaskPool(TellingExecutor):
             raise ComputeUnreachableError("the connection to the Dask scheduler is lost")
         key = f"{step.__name__}-{uuid.uuid4().hex}"  # a name of its own: two equal steps are two
         try:
-            running = self._client.submit(run_step, step, args, options, self._topic, key=key, pure=False)
+            given = (step, args, options, self._topic, self._store_id)
+            running = self._client.submit(run_step, *given, key=key, pure=False)
         except Exception as error:
             if self._client.status == "running":
                 raise

@@ -15,6 +15,7 @@ from protocol.states import Event
 
 Kind = Literal["host", "token", "certificate"]
 Act = Literal[
+    "accept arrays",
     "back up",
     "create token",
     "issue certificate",

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from analyst_server.compute.checking import damaged_arrays
 from analyst_server.compute.sequence import Run
+from analyst_server.compute.sight import not_seen_by, worker_of
 from analyst_server.services.stored import blob_key, damaged_key, stored_arrays
-from analyst_server.store import Blobs, Collaboration, Uplink, UplinkState
+from analyst_server.store import Blobs, Collaboration, DamagedBlobError, Uplink, UplinkState
 from protocol.states import State
 
 
@@ -28,6 +29,16 @@ def in_words(damaged: Mapping[str, Sequence[str]]) -> str:
     return (
         f"on the analyst's disk the uplink of {listed} is damaged and has other digests than the signed ones;"
         f" {who} must run `odc contribute` again, which sends the same bytes, and then the round goes on"
+    )
+
+
+def was_whole(error: DamagedBlobError) -> str:
+    """Return why a round failed by an array that was found whole when it was looked at again."""
+    if (worker := worker_of(error)) is not None:
+        return not_seen_by(worker)
+    return (
+        f"the blob {error.key} was not what was signed when it was read, and was when it was read again:"
+        " check the disk and the memory of the analyst's machine before the round is resumed"
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from analyst_server.services import damage, rounds
+from analyst_server.services import damage, own_arrays, rounds
 from analyst_server.services.analyst import (
     Analyst,
     check_seen,
@@ -122,6 +122,8 @@ class Ingest:
             If it is too large, alone or with what is kept of its party or of its round.
         DiskFullError
             If there is no space for it.
+        StorageError
+            If the store of the arrays is not where it belongs.
         """
         verified = self._analyst.verify_from(sender, UplinkManifest, body)
         manifest, now = verified.message, self._analyst.clock()
@@ -152,6 +154,7 @@ class Ingest:
                 if same is None:
                     self._check(manifest, collaboration, member)
                     check_seen(unit, collaboration, manifest)
+                own_arrays.require_here(self._analyst, unit)
                 require_within_limits(self._analyst, unit, manifest)
                 space.require(unit, manifest)
                 if same is None:
@@ -228,7 +231,10 @@ class Ingest:
         DigestMismatchError
             If the arrays are not the signed ones; the upload starts again from nothing.
         OffsetMismatchError
-            If what arrived before a restart is damaged; the upload goes on there.
+            If what arrived before a restart is damaged, or is not where it was stored; the upload goes on
+            there.
+        StorageError
+            If the store of the arrays is not where it belongs; nothing is signed for.
         """
         uplink = self._find(sender, upload_id)
         if uplink.receipt is not None and self._is_complete(uplink):
@@ -308,6 +314,7 @@ class Ingest:
             # the blob first: one without a receipt can be completed again, but a receipt without its
             # blob could not be honoured
             session.commit()
+            own_arrays.require_here(self._analyst, unit)
             is_late = collaboration.now_in is State.RELEASED
             is_last = not is_late and self._is_last(unit, collaboration)
             if is_last:
@@ -332,6 +339,7 @@ class Ingest:
             if locked(unit, uplink.id).takeovers != session.takeovers:
                 raise self._sessions.lost(session)
             session.commit()
+            own_arrays.require_here(self._analyst, unit)
             damage.unmark([uplink], self._analyst.blobs)
             received = unit.uplinks_taking_part(collaboration.id)
             is_whole = not any(damage.is_marked(other, self._analyst.blobs) for other in received)

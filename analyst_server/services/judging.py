@@ -15,7 +15,7 @@ from typing import Any
 from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.sequence import Run, here
 from analyst_server.compute.trained import scores_as_json
-from analyst_server.services import newer
+from analyst_server.services import newer, own_arrays
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.rounds import (
     CUT_OFF_TOO_OFTEN,
@@ -36,6 +36,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
     with analyst.records.begin() as unit:  # looking costs no write lock
         if _next(analyst, unit) is None:
             return None
+    own_arrays.require_here(analyst)
     with analyst.records.begin(write=True) as unit:
         collaboration = _next(analyst, unit)
         if collaboration is None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from analyst_server.compute.latecomers import LatecomerSpec, align_latecomer
 from analyst_server.compute.sequence import Run, here
-from analyst_server.services import damage, downlinks, newer
+from analyst_server.services import damage, downlinks, newer, own_arrays
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.rounds import arrays_of, in_order, owned, take_lease
 from analyst_server.services.stored import blob_key, stored_downlink
@@ -28,6 +28,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> Uplink | None:
     with analyst.records.begin() as unit:  # looking costs no write lock
         if _next(analyst, unit) is None:
             return None
+    own_arrays.require_here(analyst)
     with analyst.records.begin(write=True) as unit:
         uplink = _next(analyst, unit)
         if uplink is not None:
@@ -62,8 +63,10 @@ def _waits(analyst: Analyst, unit: Unit, collaboration: Collaboration, uplink: U
     return any(one.party not in late for number in marked for one in uplinks[number])
 
 
-def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) -> None:
-    """Align a claimed late consumer and write its downlink.
+def compute(
+    analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here, check: Run | None = None
+) -> None:
+    """Align a claimed late consumer and write its downlink; ``run`` and ``check`` as for a round.
 
     Raises
     ------
@@ -78,7 +81,7 @@ def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) ->
     try:
         found = run(align_latecomer, spec, blobs).open(blobs)
     except DamagedBlobError as error:
-        raise _asked_again(analyst, uplink, error.key) from error
+        raise _asked_again(analyst, uplink, error, check or run) from error
     with analyst.records.begin() as unit:
         collaboration = owned(analyst, unit, uplink.collaboration_id, owner)
         first = stored_downlink(unit.downlinks(collaboration.id, most=1)[0].manifest)
@@ -100,15 +103,19 @@ def compute(analyst: Analyst, uplink: Uplink, owner: str, *, run: Run = here) ->
         blobs.erase(spec.folder)
 
 
-def _asked_again(analyst: Analyst, uplink: Uplink, key: str) -> RoundFailedError:
+def _asked_again(analyst: Analyst, uplink: Uplink, error: DamagedBlobError, check: Run) -> RoundFailedError:
     """Ask again for the uplink that a damaged blob holds, if it holds one; return what happened."""
+    own_arrays.require_here(analyst)
     with analyst.records.begin() as unit:
         received = unit.received_uplinks(uplink.collaboration_id)
-    damaged = [one for one in received if blob_key(one) == key]
-    if not damaged:
-        return RoundFailedError(f"the blob {key} is damaged: restore it from a backup")
-    damage.mark(damaged, analyst.blobs)
-    return RoundFailedError(damage.in_words({one.party: ["anchor_rep"] for one in damaged}))
+    named = [one for one in received if blob_key(one) == error.key]
+    if not named:
+        return RoundFailedError(f"the blob {error.key} is damaged: restore it from a backup")
+    found = damage.find(named, analyst.blobs, check)
+    if not found:
+        return RoundFailedError(damage.was_whole(error))
+    damage.mark(named, analyst.blobs)
+    return RoundFailedError(damage.in_words(found))
 
 
 def spec_of(analyst: Analyst, uplink: Uplink) -> LatecomerSpec:

@@ -24,7 +24,7 @@ from analyst_server.compute.sequence import (
     here,
 )
 from analyst_server.compute.sums import SumsResult, SumsSpec, compute_sums
-from analyst_server.services import damage, downlinks, newer
+from analyst_server.services import damage, downlinks, newer, own_arrays
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.stored import stored_arrays, stored_manifest
 from analyst_server.store import Collaboration, DamagedBlobError, StoredArray, Unit, Uplink
@@ -88,6 +88,7 @@ def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
     with analyst.records.begin() as unit:  # looking costs no write lock
         if not newer.ours(analyst, unit.in_states([State.SEALED])) and not _abandoned(analyst, unit):
             return None
+    own_arrays.require_here(analyst)
     with analyst.records.begin(write=True) as unit:
         for collaboration in _abandoned(analyst, unit):
             count_cut_off(analyst, collaboration, owner)
@@ -202,6 +203,7 @@ def compute(
     owner: str,
     *,
     run: Run = here,
+    check: Run | None = None,
     hold_release: bool = False,
     train_on_suspected_rows: bool = False,
 ) -> None:
@@ -211,6 +213,9 @@ def compute(
     ----------
     run : callable
         Runs a step of the computation while the lease is renewed.
+    check : callable, optional
+        Runs a look at the arrays where the records are, if ``run`` computes elsewhere: nobody is asked to
+        send again for what a worker does not see.
     hold_release : bool
         Whether to hold every round; one with a suspected party is held in any case.
     train_on_suspected_rows : bool
@@ -234,11 +239,8 @@ def compute(
             train_on_suspected_rows=train_on_suspected_rows,
         )
     except DamagedBlobError as error:
-        _fail_if_damaged(analyst, collaboration_id, owner, run)
-        raise ValueError(
-            f"the blob {error.key} was not what was signed when it was read, and was when it was read again:"
-            " check the disk and the memory of the analyst's machine before the round is resumed"
-        ) from error
+        _fail_if_damaged(analyst, collaboration_id, owner, check or run)
+        raise ValueError(damage.was_whole(error)) from error
 
 
 def _compute(
@@ -268,6 +270,7 @@ def _fail_if_damaged(analyst: Analyst, collaboration_id: str, owner: str, run: R
 
     Raises `RoundFailedError` in that case.
     """
+    own_arrays.require_here(analyst)
     with analyst.records.begin() as unit:
         uplinks = unit.uplinks_taking_part(collaboration_id)
     damaged = damage.find(uplinks, analyst.blobs, run)

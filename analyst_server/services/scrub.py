@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from analyst_server.services import own_arrays
 from analyst_server.services.analyst import Analyst, readable_terms
 from analyst_server.services.anchor_matrix import matrix_key
 from analyst_server.services.downlinks import result_key
@@ -49,7 +50,11 @@ class Scrubbed:
 
 
 def scrub(analyst: Analyst) -> Scrubbed:
-    """Check every array of the collaborations that have not ended; may take as long as reading the disk."""
+    """Check every array of the collaborations that have not ended; may take as long as reading the disk.
+
+    Raises `StorageError` if the arrays of these records are elsewhere: all of them would look damaged.
+    """
+    own_arrays.require_for_command(analyst)
     with analyst.records.begin() as unit:
         running = [row for row in unit.collaborations() if row.now_in not in ENDED]
         listed = [pair for row in running for pair in _arrays_of(unit, row)]

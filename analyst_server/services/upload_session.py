@@ -222,9 +222,16 @@ class UploadSession:
         self.unsynced_bytes = 0
 
     def commit(self) -> None:
-        """Commit the blob, unless an earlier try has done so; start over as `sync` does."""
+        """Commit the blob, unless an earlier try has done so; start over as `sync` does.
+
+        Also if there is neither: another disk may have been mounted since the bytes were written.
+        """
         size = self.blobs.partial_size(self.part)
         if size is None:
+            if not self.blobs.exists(self.key):
+                reached = self.offset
+                self.start_over()
+                raise OffsetMismatchError(self.offset, reached)
             return
         if size != self.layout.payload_bytes:  # another process has written here
             self.start_over()

@@ -18,9 +18,10 @@ from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from analyst_server.compute.dask_pool import ComputeUnreachableError
-from analyst_server.compute.pool import TellingExecutor, told_by
+from analyst_server.compute.pool import TellingExecutor, stop_process_pool, told_by
 from analyst_server.compute.sequence import load_libraries
-from analyst_server.services import end, judging, latecomers, newer, retention, rounds
+from analyst_server.compute.sight import ArraysNotSeenError
+from analyst_server.services import end, judging, latecomers, newer, reasons, retention, rounds
 from analyst_server.services.analyst import Analyst
 from analyst_server.store import Uplink
 from analyst_server.training.progress import Told
@@ -28,7 +29,6 @@ from protocol.answers import Computing
 from protocol.errors import OdcError, RoundFailedError, StorageError
 from protocol.version import OlderServerError
 from runtime.logs import REQUEST, ROUND, telling
-from runtime.storage import storage_error
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +43,6 @@ RENEWALS: Final = 4
 MOST_UNSEEN_S: Final = 5.0
 """For so long a step goes on at most whose collaboration was cancelled or closed."""
 _ENDED_TWICE: Final = "a compute process ended unexpectedly, twice; it may have run out of memory"
-_NEEDS_MEMORY: Final = (
-    "it needs more memory than ODC_ANALYST_COMPUTE_MEMORY_MB allows, or than the machine has;"
-    " the operator can raise that setting, restart the analyst and resume the round"
-)
 STORAGE_PAUSE_S: Final = 5.0
 """How long a worker waits when the records cannot be read or written, so that the log stays readable."""
 COMPUTE_PAUSE_S: Final = 2.0
@@ -71,12 +67,16 @@ class Worker:
         hold_release: bool,
         train_on_suspected_rows: bool = False,
         owner: str | None = None,
+        make_own: Callable[[], Executor] | None = None,
         on_step: Callable[[str, str, float], None] = lambda _step, _outcome, _seconds: None,
     ) -> None:
         self._analyst = analyst
         self._on_step = on_step
         """Told of each step of a computation: its name, whether it was `DONE`, and its seconds."""
         self._make_executor, self._stop_executor = make_executor, stop_executor
+        self._make_own = make_own
+        """Makes processes of this machine, where ``make_executor`` reaches others: what they find damaged is
+        looked at again beside the records."""
         self._executor: Executor | None = None
         self._is_cut_off = False
         """Whether what computes was not there: nothing is claimed until it is."""
@@ -184,6 +184,7 @@ class Worker:
                 collaboration_id,
                 self.owner,
                 run=partial(self._run_step, collaboration_id),
+                check=partial(self._run_on_this_machine, collaboration_id),
                 hold_release=self._hold_release,
                 train_on_suspected_rows=self._train_on_suspected_rows,
             )
@@ -204,9 +205,8 @@ class Worker:
         except BrokenProcessPool:
             self._drop_pool()
             self._fail(collaboration_id, _ENDED_TWICE)
-        except Exception as error:  # noqa: BLE001  # `_told` logs it
-            told = _told(f"round {collaboration_id[:8]}", error)
-            self._fail(collaboration_id, told)
+        except Exception as error:  # noqa: BLE001  # `reasons.told` logs it
+            self._fail(collaboration_id, reasons.told(f"round {collaboration_id[:8]}", error))
 
     def _leave_alone(self, collaboration_id: str) -> None:
         """Give up the claim of a round that only a newer server can read, with no step of its ledger."""
@@ -225,8 +225,9 @@ class Worker:
         """Align a claimed late consumer, or refuse it with the reason; after other errors try again."""
         name = f"round {uplink.collaboration_id[:8]}, late consumer {uplink.party}"
         run = partial(self._run_step, uplink.collaboration_id)
+        check = partial(self._run_on_this_machine, uplink.collaboration_id)
         try:
-            latecomers.compute(self._analyst, uplink, self.owner, run=run)
+            latecomers.compute(self._analyst, uplink, self.owner, run=run, check=check)
             log.info("%s: aligned", name)
         except _StoppedError:
             self._let_go(rounds.end_lease, uplink.collaboration_id)
@@ -245,7 +246,9 @@ class Worker:
             self._drop_pool()
             log.warning("%s: a compute process ended unexpectedly; tried again after the lease", name)
         except MemoryError:
-            log.warning("%s: tried again after the lease: %s", name, _NEEDS_MEMORY)
+            log.warning("%s: tried again after the lease: %s", name, reasons.NEEDS_MEMORY)
+        except ArraysNotSeenError as error:
+            log.error("%s: tried again after the lease: %s", name, reasons.where(error))
 
     def run_judging(self, collaboration_id: str) -> None:
         """Judge the model of a claimed round, or write down why that cannot be done."""
@@ -259,6 +262,10 @@ class Worker:
         except ComputeUnreachableError:
             self._let_go(rounds.end_lease, collaboration_id)
             raise
+        except ArraysNotSeenError as error:
+            self._let_go(rounds.end_lease, collaboration_id)
+            log.error("%s: tried again soon: %s", name, reasons.where(error))
+            self._stop.wait(STORAGE_PAUSE_S)
         except OlderServerError:
             self._leave_alone(collaboration_id)
         except (RoundFailedError, StorageError) as error:
@@ -270,15 +277,21 @@ class Worker:
         give_up = partial(judging.give_up, self._analyst, collaboration_id, self.owner)
         try:
             judging.compute(self._analyst, collaboration_id, self.owner, run=run)
-        except (_StoppedError, ComputeUnreachableError, RoundFailedError, StorageError):
+        except (
+            _StoppedError,
+            ComputeUnreachableError,
+            ArraysNotSeenError,
+            RoundFailedError,
+            StorageError,
+        ):
             raise
         except OdcError as error:
             give_up(error.detail)
         except BrokenProcessPool:
             self._drop_pool()
             give_up(_ENDED_TWICE)
-        except Exception as error:  # noqa: BLE001  # `_told` logs it
-            give_up(_told(name, error))
+        except Exception as error:  # noqa: BLE001  # `reasons.told` logs it
+            give_up(reasons.told(name, error))
 
     def _let_go(self, give_up: Callable[[Analyst, str, str], None], collaboration_id: str) -> None:
         """Give up what was claimed, so that nobody waits for its lease."""
@@ -311,6 +324,18 @@ class Worker:
             self._drop_pool()
             self._note_progress(collaboration_id, None)  # what was done is lost
             return run()
+
+    def _run_on_this_machine(
+        self, collaboration_id: str, step: Callable[P, T], /, *args: P.args, **options: P.kwargs
+    ) -> T:
+        """Run a step in a process of this machine, also where all others run elsewhere."""
+        if self._make_own is None:
+            return self._run_step(collaboration_id, step, *args, **options)
+        own = self._make_own()
+        try:
+            return self._wait_for(collaboration_id, own.submit(step, *args, **options))
+        finally:
+            stop_process_pool(own)
 
     def _run_once(
         self, collaboration_id: str, step: Callable[P, T], /, *args: P.args, **options: P.kwargs
@@ -398,25 +423,6 @@ class Workers:
             worker.join()
         for worker in self._workers:
             worker.stop()
-
-
-def _disk_that_failed(error: Exception) -> str | None:
-    """Return why arrays could not be read or written, if a disk is to blame; the log says where."""
-    found = storage_error(error, "the analyst's disk") if isinstance(error, OSError) else None
-    if found is None:
-        return None
-    log.error("%s: %s", found.detail, error)
-    return found.detail
-
-
-def _told(name: str, error: Exception) -> str:
-    """Return what the records say of an error that nobody expected; the log has its story."""
-    told = _NEEDS_MEMORY if isinstance(error, MemoryError) else _disk_that_failed(error)
-    if told is None:
-        incident = uuid.uuid4().hex[:8]
-        log.exception("%s: incident %s", name, incident)
-        told = f"{type(error).__name__}, see incident {incident} in the analyst's log"
-    return told
 
 
 class _StoppedError(Exception):

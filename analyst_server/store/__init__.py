@@ -12,6 +12,7 @@ from analyst_server.store.leases import Leases
 from analyst_server.store.records import Records, Unit, place_of
 from analyst_server.store.revisions import require_known_copy
 from analyst_server.store.s3 import S3Blobs, remember_access
+from analyst_server.store.store_ids import STORE_ID_KEY, id_of, store_id_in
 from analyst_server.store.tables import (
     ActRow,
     Collaboration,
@@ -35,6 +36,7 @@ from analyst_server.store.tables import (
 )
 
 __all__ = [
+    "STORE_ID_KEY",
     "ActRow",
     "Blobs",
     "Collaboration",
@@ -64,10 +66,12 @@ __all__ = [
     "Uplink",
     "UplinkState",
     "at_least_single",
+    "id_of",
     "only_server",
     "place_of",
     "remember_access",
     "require_known_copy",
     "store_array",
     "store_arrays",
+    "store_id_in",
 ]

@@ -43,6 +43,11 @@ class Blobs(ABC):
     """Whether what is read is a copy of its own, so that a digest of it holds for as long as it is used."""
 
     @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it is, for an operator."""
+
+    @property
     def ports(self) -> tuple[int, ...]:
         """The TCP ports that a process connects to which reads or writes here."""
         return ()
@@ -166,7 +171,11 @@ class DirectoryBlobs(Blobs):
         self._root = root
 
     def __repr__(self) -> str:
-        return f"<DirectoryBlobs in {self._root}>"
+        return f"<DirectoryBlobs in {self.place}>"
+
+    @property
+    def place(self) -> str:
+        return str(self._root)
 
     def ping(self) -> None:
         key = f"{_PING}-{secrets.token_hex(4)}"  # another process may look at the same time
@@ -332,6 +341,10 @@ class MemoryBlobs(Blobs):
 
     def __repr__(self) -> str:
         return f"<MemoryBlobs: {len(self._whole)} whole, {len(self._partial)} partial>"
+
+    @property
+    def place(self) -> str:
+        return "memory"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -40,6 +40,7 @@ from analyst_server.store.overview import Overview
 from analyst_server.store.questions import is_of
 from analyst_server.store.revisions import MIGRATIONS, NEWEST, earlier_tables, revision_of
 from analyst_server.store.seen_ledgers import SeenLedgers
+from analyst_server.store.store_ids import StoreIds
 from analyst_server.store.tables import (
     Base,
     Collaboration,
@@ -59,7 +60,7 @@ from protocol.states import State
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices):
+class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices, StoreIds):
     """One transaction: all of its changes are kept, or none."""
 
     def add(self, row: Base) -> None:

@@ -97,14 +97,14 @@ class S3Blobs(Blobs):
         self._opened: Any = None
 
     def __repr__(self) -> str:
-        return f"<S3Blobs in {self._url}>"
+        return f"<S3Blobs in {self.place}>"
 
     @property
-    def _url(self) -> str:
+    def place(self) -> str:
         return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
 
     def __reduce__(self) -> tuple[type[S3Blobs], tuple[str, Path]]:
-        return S3Blobs, (self._url, self._scratch)
+        return S3Blobs, (self.place, self._scratch)
 
     @property
     def ports(self) -> tuple[int, ...]:

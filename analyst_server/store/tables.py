@@ -277,6 +277,15 @@ class NoticeRow(Base):
     """When it is sent next. Whoever sends it puts this off first, so that no other does meanwhile."""
 
 
+class StoreRow(Base):
+    """A store beside the records that they speak of (`store.store_ids`)."""
+
+    __tablename__ = "stores"
+
+    name: Mapped[str] = mapped_column(String(16), primary_key=True)
+    id: Mapped[str] = mapped_column(String(64))
+
+
 class TrafficRow(Base):
     """How many bytes were counted on the connections of one party."""
 

@@ -145,7 +145,8 @@ class Collected(Collector):
 
     def _of_parts(self) -> Iterator[Metric]:
         parts = self.readiness.look(computes=self.computes())
-        yield _gauge("ready", "1 if a part works, as /readyz says", "part", parts)
+        works = {part: found == "ok" for part, found in parts.items()}
+        yield _gauge("ready", "1 if a part works, as /readyz says", "part", works)
 
 
 def _gauge(name: str, documentation: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:

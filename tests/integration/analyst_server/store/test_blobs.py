@@ -15,11 +15,13 @@ import pytest
 from obstore.store import S3Store
 
 from analyst_server.store import (
+    STORE_ID_KEY,
     Blobs,
     DamagedBlobError,
     DirectoryBlobs,
     MemoryBlobs,
     S3Blobs,
+    id_of,
     store_array,
 )
 from analyst_server.store.s3 import HELD_BACK_BYTES
@@ -267,6 +269,15 @@ class TestAnyStore:
         blobs.erase("collaboration")
         with pytest.raises(DamagedBlobError):
             stored.open(blobs)
+
+    def test_its_id_is_a_blob_that_no_round_erases(self, blobs: Blobs) -> None:
+        assert id_of(blobs) is None
+        blobs.write(STORE_ID_KEY, b"a" * 32)
+        blobs.write(KEY, b"content")
+        blobs.erase("collaboration")
+        assert id_of(blobs) == "a" * 32
+        assert blobs.whole_keys() == [STORE_ID_KEY], "so a copy of all blobs has it"
+        assert blobs.place
 
     def test_a_store_that_works_can_be_asked(self, blobs: Blobs) -> None:
         blobs.ping()
