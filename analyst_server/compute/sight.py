@@ -25,16 +25,11 @@ class ArraysNotSeenError(Exception):
         self.worker, self.place, self.found = worker, place, found
 
     def __str__(self) -> str:
-        return not_seen_by(self.worker)
-
-
-def not_seen_by(worker: str) -> str:
-    """Return why a round failed, as members and operator read it."""
-    return (
-        f"the compute worker {worker} does not see the arrays of this installation, with which nothing is"
-        " wrong: the operator has to mount the directory of ODC_ANALYST_BLOB_URL there, under the same path,"
-        " and resume the round; the analyst's log has the path"
-    )
+        return (
+            f"the compute worker {self.worker} does not see the arrays of this installation, with which"
+            " nothing is wrong: the operator has to mount the directory of ODC_ANALYST_BLOB_URL there, under"
+            " the same path, and resume the round; the analyst's log has the path"
+        )
 
 
 def require_arrays(arguments: Iterable[Any], store_id: str, worker: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from analyst_server.compute.checking import damaged_arrays
 from analyst_server.compute.sequence import Run
-from analyst_server.compute.sight import not_seen_by, worker_of
+from analyst_server.compute.sight import worker_of
 from analyst_server.services.stored import blob_key, damaged_key, stored_arrays
 from analyst_server.store import Blobs, Collaboration, DamagedBlobError, Uplink, UplinkState
 from protocol.states import State
@@ -35,7 +35,11 @@ def in_words(damaged: Mapping[str, Sequence[str]]) -> str:
 def was_whole(error: DamagedBlobError) -> str:
     """Return why a round failed by an array that was found whole when it was looked at again."""
     if (worker := worker_of(error)) is not None:
-        return not_seen_by(worker)
+        return (
+            f"the compute worker {worker} does not see the arrays of this installation as the analyst's"
+            " machine does, which finds them whole: the operator has to look whether the directory of"
+            " ODC_ANALYST_BLOB_URL is mounted there, then at its disk and memory, and resume the round"
+        )
     return (
         f"the blob {error.key} was not what was signed when it was read, and was when it was read again:"
         " check the disk and the memory of the analyst's machine before the round is resumed"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from ssl import create_default_context
 from typing import Any, Final
 
+import httpx
 import psutil
 import pytest
 from distributed import Client
 
 from analyst_server.training.progress import STAGES
+from runtime.confinement import landlock_version
 from tests.harness.consortium import Consortium, consortium
 from tests.harness.dask import Cluster, cluster, wait_for_workers
 from tests.harness.s3 import arrays_in_s3
@@ -141,3 +145,44 @@ def test_workers_read_and_write_arrays_in_s3(tmp_path: Path) -> None:
         made.receive_all(found)
         made.wait_for_judgement(found)
         assert arrays["AWS_SECRET_ACCESS_KEY"] not in made.log() + workers.log()
+
+
+def test_a_worker_that_does_not_see_the_arrays_is_named_and_no_institution(tmp_path: Path) -> None:
+    if landlock_version() == 0:
+        pytest.skip("without Landlock a worker reads every directory of this machine")
+    elsewhere, shared = tmp_path / "elsewhere", tmp_path / "shared"
+    with (
+        cluster(tmp_path / "cluster", elsewhere, workers=0) as workers,
+        consortium(
+            tmp_path / "consortium",
+            "lead-hospital",
+            "hospital-b",
+            ODC_ANALYST_COMPUTE_URL=workers.url,
+            ODC_ANALYST_BLOB_URL=shared.as_uri(),
+        ) as made,
+    ):
+        until(lambda: ready(made)["compute"] == "waiting")
+        assert ready(made)["status"] == "ok", "uplinks are taken"
+        workers.start_worker()
+        wait_for_workers(workers, 1)
+        until(lambda: ready(made)["compute"] == "ok")
+        found = made.anchored(latent_dim=3)
+        made.contribute_all(found, 80)
+        until(lambda: made.state(found) == "failed")
+        status = made.lead.round(found).status()
+        assert re.search(r"the compute worker 127\.0\.0\.1:\d+ does not see the arrays", status["failure"])
+        assert status["waiting_for"] == ["the analyst: odc-analyst collaboration resume"]
+        assert f"does not see the arrays in {shared}: it may not be read: Permission denied" in made.log()
+        workers.blob_dir = shared
+        workers.workers[0].terminate()
+        workers.workers[0].wait()
+        workers.start_worker()
+        made.analyst.run("collaboration", "resume", found)
+        made.receive_all(found)
+        assert "Traceback" not in made.log()
+
+
+def ready(made: Consortium) -> dict[str, Any]:
+    context = create_default_context(cafile=made.analyst.data_dir / "identity" / "root.pem")
+    found: dict[str, Any] = httpx.get(f"{made.analyst.url}/readyz", verify=context).json()
+    return found

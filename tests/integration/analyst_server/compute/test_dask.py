@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,10 +17,20 @@ from distributed import Client
 from numpy.typing import NDArray
 
 from analyst_server.compute.dask_hands import DaskHands
+from analyst_server.compute.dask_look import LOOK_S, DaskLook
 from analyst_server.compute.dask_pool import DaskPool
 from analyst_server.compute.sequence import AlignedRound, PartyArrays, RoundSpec, align_parties
+from analyst_server.compute.sight import ArraysNotSeenError, worker_of
 from analyst_server.compute.spreading import spread_by
-from analyst_server.store import DamagedBlobError, DirectoryBlobs, StoredArray, store_array
+from analyst_server.store import (
+    STORE_ID_KEY,
+    DamagedBlobError,
+    DirectoryBlobs,
+    StoredArray,
+    id_of,
+    store_array,
+)
+from odc_demo.actors import free_port
 from protocol.alignment_terms import AlignmentTerms
 from protocol.labels import Label
 from protocol.model_terms import LogisticTerms
@@ -168,8 +179,67 @@ def test_a_damaged_array_is_found_by_whoever_reads_it(spread: Spread) -> None:
     spec = spec_of(spread.blobs, "damaged")
     key = spec.parties[3].rep.key
     spread.blobs.write(key, bytes(spec.parties[3].rep.size_bytes))
-    with pytest.raises(DamagedBlobError, match=key):
+    with pytest.raises(DamagedBlobError, match=key) as caught:
         aligned_by(spread, spec)
+    assert worker_of(caught.value) in addresses(spread), "whoever looks at it again can say where it was seen"
+
+
+def test_a_step_says_at_which_worker_it_met_a_disk_that_fails(spread: Spread) -> None:
+    missing = StoredArray("nothing/here", 0, "f8", (3, 2))
+    pool = DaskPool(spread.workers.url)
+    try:
+        with pytest.raises(FileNotFoundError) as caught:
+            pool.submit(missing.open, spread.blobs).result(60)
+    finally:
+        pool.shutdown()
+    assert worker_of(caught.value) in addresses(spread)
+    assert worker_of(FileNotFoundError()) is None
+
+
+def test_a_worker_that_sees_another_store_computes_nothing(spread: Spread, tmp_path: Path) -> None:
+    own = DirectoryBlobs(spread.workers.blob_dir / "own")  # a store of its own below what workers may read
+    for each in (own, DirectoryBlobs(tmp_path)):
+        each.write(STORE_ID_KEY, b"a" * 32)
+    outcomes = {}
+    for expected in ("", "a" * 32, "b" * 32):
+        pool = DaskPool(spread.workers.url, expected)
+        try:
+            outcomes[expected] = pool.submit(id_of, own).exception(60)
+            if expected and landlock_version():
+                outcomes["elsewhere"] = pool.submit(id_of, DirectoryBlobs(tmp_path)).exception(60)
+        finally:
+            pool.shutdown()
+    assert outcomes[""] is outcomes["a" * 32] is None
+    error = outcomes["b" * 32]
+    assert isinstance(error, ArraysNotSeenError)
+    assert error.worker in addresses(spread)
+    assert (error.place, error.found) == (own.place, f"it has the id {'a' * 32}, not {'b' * 32}")
+    assert error.worker in str(error)
+    assert str(spread.workers.blob_dir) not in str(error), "members read it"
+    if landlock_version():
+        assert isinstance(outcomes["elsewhere"], ArraysNotSeenError)
+        assert outcomes["elsewhere"].found == "it may not be read: Permission denied"
+
+
+def test_whether_workers_are_there_is_seen_without_waiting_for_them(
+    spread: Spread, caplog: pytest.LogCaptureFixture
+) -> None:
+    look, nobody = DaskLook(spread.workers.url), DaskLook(f"tcp://127.0.0.1:{free_port()}")
+    assert not look.has_workers(), "nobody has looked"
+    look.look()
+    assert look.has_workers()
+    assert caplog.text == ""
+    began = time.monotonic()
+    for _ in range(2):
+        nobody.look()
+    assert not nobody.has_workers()
+    assert time.monotonic() - began < 4 * LOOK_S
+    assert caplog.text.count("does not answer") == 1
+    assert DaskLook("").has_workers(), "this machine computes"
+
+
+def addresses(spread: Spread) -> set[str]:
+    return {address.rpartition("/")[2] for address in spread.client.nthreads()}
 
 
 def test_a_step_on_a_worker_spreads_over_all_of_them(spread: Spread) -> None:

@@ -9,7 +9,7 @@ from protocol.envelope import verify
 from protocol.errors import DifferentUplinkError, DigestMismatchError, OffsetMismatchError, TruncatedError
 from protocol.messages import Receipt
 from tests.harness.certificates import NOW
-from tests.harness.uploads import MANY_ROWS, hospital, offset_after, whole_file
+from tests.harness.uploads import MANY_ROWS, hospital, offset_after, part_file, whole_file
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_uplink
 
 
@@ -29,6 +29,19 @@ def test_the_receipt_is_the_analysts_signature_under_the_uplink(ready: World) ->
     assert verified.author == identity("analyst")
     assert (receipt.party, receipt.received_at) == (HOSPITAL, NOW)
     assert receipt.payload_bytes == sum(array.nbytes for array in uplink.arrays)
+
+
+def test_bytes_that_are_no_longer_where_they_were_written_are_not_signed_for(ready: World) -> None:
+    uplink = hospital(ready)
+    upload_id = ready.begin(uplink).upload_id
+    ready.append(uplink, upload_id)
+    part_file(ready, upload_id).unlink()  # as if another disk had been mounted there since
+    with pytest.raises(OffsetMismatchError) as caught:
+        ready.complete(uplink, upload_id)
+    assert caught.value.expected == 0
+    assert not [row for row in rows_of(ready) if row.receipt]
+    assert ready.send(uplink)
+    assert whole_file(ready, upload_id).exists()
 
 
 def test_completing_twice_gets_the_same_receipt(ready: World) -> None:
