@@ -16,7 +16,7 @@ _ABOUT: Final = """\
 # Options
 
 Every argument and every option of `odc` and of `odc-analyst`, as `--help` prints them. What the commands do,
-and in which order, stands in [Commands](cli.md).
+and in which order, is in [Commands](cli.md).
 """
 _EVERYWHERE: Final = ("--help", "--install-completion", "--show-completion")
 

@@ -312,7 +312,7 @@ def revealing_in_words(model: ModelTerms) -> str:
 class ModelPrivacyTerms(Message):
     """DP-SGD: what the model h may tell of one row to those who get it (arXiv:1607.00133, Algorithm 1).
 
-    With nothing in the place of one projected row and its label, no set of models is more than
+    With nothing instead of one projected row and its label, no set of models is more than
     ``exp(epsilon)`` times as likely, but for ``delta``: given all bases, changes of basis, scales and
     dithers, in which every row of a party has a part. The analyst is not protected against.
     """

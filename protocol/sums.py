@@ -176,7 +176,7 @@ def check_sums_terms(terms: Terms, sums: SumsTerms) -> None:
         raise ValueError(f"sums serve classes and numbers: {terms.task} needs rows")
     if not is_by_class(terms) and terms.model != RidgeTerms():
         raise ValueError(
-            'under sums the model is {kind = "ridge"}, whose penalty stands in sums,'
+            'under sums the model is {kind = "ridge"}, whose penalty is in sums,'
             ' or {kind = "quadratic-discriminant"}'
         )
     if is_by_class(terms):

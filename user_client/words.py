@@ -138,8 +138,8 @@ def _laid_open_in_words(terms: Terms, min_rows: int, profile: Sequence[ColumnPro
 def _coded_in_words(profile: Sequence[ColumnProfile]) -> list[str]:
     """Return one sentence for each number that may mean "not known", with the line of the terms for it."""
     return [
-        f"column '{column.name}': {' and '.join(code.texts)} stands in {code.rows:,} rows, apart from"
-        " all others, and is taken as it stands; if it means that the value is not known, ask the lead for"
+        f"column '{column.name}': {' and '.join(code.texts)} is in {code.rows:,} rows, apart from"
+        " all others, and is taken as it is; if it means that the value is not known, ask the lead for"
         f" terms with {column.line}, or empty these fields"
         for column in profile
         for code in column.codes

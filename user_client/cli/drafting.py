@@ -165,7 +165,7 @@ GroupsWithin = Annotated[
     typer.Option(
         metavar="DISTANCE",
         help="institutions whose shares of the classes differ by at most so much, such as 0.2, share a model,"
-        " in the place of one model for all",
+        " instead of one model for all",
     ),
 ]
 Retention = Annotated[

@@ -43,7 +43,7 @@ def train(
 ) -> None:
     """Train a model of our own on the aligned rows of all institutions, where the terms share them (knn).
 
-    It then predicts in the place of the one that was received. Nothing leaves this machine.
+    It then predicts instead of the one that was received. Nothing leaves this machine.
     """
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json)

@@ -59,7 +59,7 @@ STEPS: Final[Mapping[str, tuple[str, str]]] = {
 """What an archive has of each step, and the command without which it is absent."""
 OTHERS: Final[Mapping[str, str]] = {
     WORDS_FILE: "the terms in plain words, as a person was shown them",
-    ROOT_FILE: "the consortium's root certificate; all others stand in what they signed",
+    ROOT_FILE: "the consortium's root certificate; all others are in what they signed",
     REVOCATIONS_FILE: "the newest list of revoked certificates that we know",
     REFUSED_FILE: "a ledger that failed our check",
     REFUSED_DOWNLINK_FILE: "a downlink that contradicted the ledger, without its arrays",
@@ -119,10 +119,10 @@ WITHHELD: Final[Mapping[str, str]] = {
     "singular_values": "they are of the rows, to the last digit",
     "threshold": "counts of the easiest rows, and a dimension that the easiest row decides",
     "source": "who has all rows of a table but one can guess that one by the digest of the file",
-    "arrays": "they stand in the manifest",
+    "arrays": "they are in the manifest",
     "sums_noise": "how many rows were clipped is counted without noise, and the rest follows from the terms",
     "would_pass": "about terms that do not exist",
-    "members_get_total": "it stands in the terms",
+    "members_get_total": "it is in the terms",
     "isolated": "figures of one column, which it names",
 }
 """Fields of ``prepared.json`` that never leave, and why."""

@@ -12,7 +12,7 @@ CERTIFICATE: Final = "clientCertificate"
 TOKEN: Final = "apiToken"  # noqa: S105  # the name of a scheme
 _SCHEMES: Final = {
     CERTIFICATE: {"type": "mutualTLS", "description": "A certificate of the CA that `--client-ca` names."},
-    TOKEN: {"type": "http", "scheme": "bearer", "description": "What stands in the service's token file."},
+    TOKEN: {"type": "http", "scheme": "bearer", "description": "What is in the service's token file."},
 }
 _REFUSALS: Final[Mapping[int, str]] = {
     400: (

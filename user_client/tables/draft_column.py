@@ -350,7 +350,7 @@ class ColumnDrafting:
             return DraftedColumn(content)
         rare = int((counts < FEWEST_ROWS).sum())
         remark = (
-            f"{name}: {rare} of its texts stand in fewer than {FEWEST_ROWS} rows each, and every member will"
+            f"{name}: {rare} of its texts are in fewer than {FEWEST_ROWS} rows each, and every member will"
             f" read them; --other {quote(name)} makes them, and what is in other tables alone, one level"
         )
         content = {**levels_block(name, levels, counts / counts.sum()), **empty}

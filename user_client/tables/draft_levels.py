@@ -66,7 +66,7 @@ def too_many(name: str, texts: Sequence[str]) -> InputError:
     said = f"column '{name}' has {len(texts)} distinct texts, "
     if advice := advice_on(texts):
         return InputError(f"{said}which {advice}, or {left_out}")
-    said += "and too few of them stand in many rows; "
+    said += "and too few of them are in many rows; "
     if are_codes(texts):
         said += "shorten these codes to their first characters in every table, or "
     return InputError(f"{said}{left_out}")

@@ -172,7 +172,7 @@ def strangeness(found: ColumnProfile, column: Column) -> str | None:
     if fields >= FEWEST_FIELDS and found.empty > fields * max(NEARLY_ALL, MOST_MOVED + expected):
         return (
             f"column '{found.name}': {found.empty:,} of {fields:,} fields are empty, and count as what"
-            " the terms put in the place of an empty field: look whether the table has the column under"
+            " the terms put instead of an empty field: look whether the table has the column under"
             " another name, or ask the lead for terms that say that we lack it ([[absent_columns]], which go"
             " with rows and not with sums)"
         )

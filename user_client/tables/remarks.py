@@ -115,7 +115,7 @@ def _remarks_on_days(name: str, known: Matrix64) -> Iterator[str]:
     for code in far_codes(distinct, DATE_CODES):
         count = int(counts[distinct == code][0])
         yield (
-            f"{name}: {DATE_CODES[code]} stands in {count} rows, apart from all other dates; if it means that"
+            f"{name}: {DATE_CODES[code]} is in {count} rows, apart from all other dates; if it means that"
             " the date is not known, draft again with --missing and that date as the table writes it"
         )
 
@@ -127,7 +127,7 @@ def _remarks_on_numbers(
     for code in far_codes(distinct, CODES):
         count, written = int(counts[distinct == code][0]), _written(values, code)
         yield (
-            f"{name}: {code:g} stands in {count} rows, apart from all other numbers; if it means that"
+            f"{name}: {code:g} is in {count} rows, apart from all other numbers; if it means that"
             f" the number is not known, draft again with --missing-in {quote(f'{name}={written}')},"
             f" or with --missing {quote(written)} if it means so in every column"
         )

@@ -52,7 +52,7 @@ export function checkDownlinkManifest(manifest, { collaborationId, termsDigest, 
   if (terms.model_groups !== undefined && manifest.models.length > Math.ceil(terms.parties.length / terms.model_groups.least_parties)) refuse('limit-exceeded', 'more models than there can be groups');
   const [{ shape }] = manifest.arrays;
   const expected = names === 'anchor_predictions' ? [terms.anchor.rows, terms.table_schema.label_column.classes.length] : [latent, terms.latent_dim];
-  if (shape.join() !== expected.join()) refuse('shape-mismatch', `an array of ${shape} in the place of ${expected}`);
+  if (shape.join() !== expected.join()) refuse('shape-mismatch', `an array of ${shape} instead of ${expected}`);
 }
 
 /** G_i, finite, and orthogonal where the method of the terms has no other. */

@@ -363,7 +363,7 @@ function keepBack(rows, share) {
 
 /** A basis has orthonormal columns; with any other one the rows could not be aligned, and would be left out. */
 function checkBasis(basis, m, l) {
-  if (basis.rows !== m || basis.columns !== l) refuse('input-error', `a basis of ${basis.rows} x ${basis.columns} in the place of ${m} x ${l}`);
+  if (basis.rows !== m || basis.columns !== l) refuse('input-error', `a basis of ${basis.rows} x ${basis.columns} instead of ${m} x ${l}`);
   for (let i = 0; i < l; i += 1) {
     for (let j = 0; j <= i; j += 1) {
       let sum = 0;

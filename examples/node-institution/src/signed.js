@@ -52,7 +52,7 @@ export function requireSignedBy({ author }, enteredAt) {
 function verifyAt(kind, bytes, root, timeFor) {
   const [label, layout] = KINDS[kind];
   const envelope = decode(messages.signed, bytes); // (1)
-  if (envelope.kind !== label) refuse('malformed-message', `${envelope.kind} in the place of ${label}`); // (2)
+  if (envelope.kind !== label) refuse('malformed-message', `${envelope.kind} instead of ${label}`); // (2)
   if (envelope.algorithm !== undefined) refuse('unknown-algorithm', `signed with ${envelope.algorithm}, and this client knows ${messages.ALGORITHM}`);
   const author = root.identify(envelope.certificate, timeFor(parse(envelope.certificate))); // (3)
   if (!isP256(author.key)) refuse('certificate-refused', 'a key on another curve');

@@ -120,7 +120,7 @@ def test_a_code_that_the_terms_take_for_a_number_is_named_for_people_and_counted
     )
     table = odc.consortium.table(1, x1=[-999, -999, *(index / 10 for index in range(38))])
     shown = odc("terms", "check", table)
-    assert (shown.code, shown.out.startswith("warning: column 'x1': -999 stands in 2 rows")) == (0, True)
+    assert (shown.code, shown.out.startswith("warning: column 'x1': -999 is in 2 rows")) == (0, True)
     machine = odc("terms", "check", table, "--json")
     assert [(one["name"], one["coded"]) for one in machine.json["columns"]] == [("x0", 0), ("x1", 2)]
     assert "999" not in machine.out

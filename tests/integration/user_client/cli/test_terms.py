@@ -49,7 +49,7 @@ def test_a_draft_names_the_analysts_key_where_it_is_known(odc: Odc) -> None:
 def test_a_draft_names_what_a_person_should_look_at(odc: Odc) -> None:
     table = odc.consortium.table(1, x2=[-999, *range(39)])
     drafted = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--latent-dim", "3")
-    assert "look at x2: -999 stands in 1 rows" in drafted.out
+    assert "look at x2: -999 is in 1 rows" in drafted.out
     assert "look at latent_dim 3: as many as there are features" in drafted.out
     assert "a model of your own rows alone has a ROC-AUC of" in drafted.out
     again = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--missing", "-999", "--force")

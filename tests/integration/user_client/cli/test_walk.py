@@ -107,7 +107,7 @@ def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:
     table = odc.consortium.table(1, x2=[-999, *(index / 10 for index in range(39))])
     asked = odc.at_terminal("round", table, typed="n").err
     told = [
-        "warning: column 'x2': -999 stands in 1 rows",
+        "warning: column 'x2': -999 is in 1 rows",
         'ask the lead for terms with missing = ["", "-999"] in table_schema',
         "the table fits: 40 rows of 3 encoded features",
         "a model of your own rows alone has a ROC-AUC of",

@@ -187,7 +187,7 @@ class TestOther:
 
     def test_is_proposed_for_rare_texts(self) -> None:
         (remark,) = draft_schema(with_label(x=[*["a", "a", "b", "b"] * 10, "c", "d", "e"]), "y").remarks
-        assert "3 of its texts stand in fewer than 5 rows" in remark
+        assert "3 of its texts are in fewer than 5 rows" in remark
         assert "--other x" in remark
 
 
@@ -205,7 +205,7 @@ class TestRemarks:
     @pytest.mark.parametrize("code", [-999, 9999, -1e0 * 99])
     def test_a_code_for_missing_is_named(self, code: float) -> None:
         (found,) = self.remarks(x=[*np.linspace(0, 20, 37), code, code, code])
-        assert f"x: {code:g} stands in 3 rows" in found
+        assert f"x: {code:g} is in 3 rows" in found
         assert f"--missing {code:g}" in found
 
     def test_a_number_at_the_end_of_its_range_is_no_code(self) -> None:

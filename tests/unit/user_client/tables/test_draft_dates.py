@@ -134,7 +134,7 @@ class TestRemarks:
         days = written(CAME, "%d.%m.%Y")
         made = table(x=["01.01.1900", "01.01.1900", *days[2:]])
         found = self.remarks(made, "x")
-        assert any("1900-01-01 stands in 2 rows" in remark for remark in found)
+        assert any("1900-01-01 is in 2 rows" in remark for remark in found)
         assert not any("1900" in remark for remark in self.remarks(made, "x", missing=["01.01.1900"]))
 
     def test_name_a_date_that_predicts_the_label_alone(self) -> None:
