@@ -157,3 +157,42 @@ def test_an_analyst_is_upgraded_in_the_middle_of_a_round(earlier: tuple[str, ...
         for one in made.institutions:
             one.odc("receive", "--wait", "120", *here)
         assert min(map(made.right_at, made.institutions)) > 0.85
+
+
+def test_the_version_before_does_not_know_upgraded_records_and_is_restored(
+    earlier: tuple[str, ...], tmp_path: Path
+) -> None:
+    """docs/deploy-vm.md says what a person reads then, and what to do."""
+    with consortium(tmp_path, earlier, {LEAD: TODAY}) as made:
+        analyst = made.analyst
+        analyst.run("backup", str(tmp_path / "before"))
+        analyst.stop()
+        analyst.prefix = TODAY
+        analyst.start()  # upgrades the tables
+        analyst.stop()
+        analyst.prefix = earlier
+        with pytest.raises(CommandError, match="unexpected CommandError"):
+            analyst.run("collaboration", "list")
+        analyst.launch()
+        assert analyst.server is not None
+        assert analyst.server.wait(60) == 1
+        assert "Can't locate revision identified by" in analyst.log_path.read_text()
+        analyst.data_dir.rename(tmp_path / "failed")
+        analyst.data_dir.mkdir(mode=0o700)
+        analyst.run("restore", str(tmp_path / "before"))
+        assert "no collaborations yet" in analyst.run("collaboration", "list")
+
+
+def test_a_backup_of_the_version_before_is_restored_and_upgraded(
+    earlier: tuple[str, ...], tmp_path: Path
+) -> None:
+    with consortium(tmp_path, earlier, {LEAD: TODAY}) as made:
+        analyst = made.analyst
+        analyst.run("backup", str(tmp_path / "before"))
+        analyst.stop()
+        analyst.data_dir.rename(tmp_path / "lost")
+        analyst.data_dir.mkdir(mode=0o700)
+        analyst.prefix = TODAY
+        analyst.run("restore", str(tmp_path / "before"))
+        analyst.start()
+        assert "no collaborations yet" in analyst.run("collaboration", "list")
