@@ -1,4 +1,4 @@
-"""A backup carries the id that records and arrays share, and copies no arrays that are not of these records."""
+"""A backup carries the id that records and arrays share, and copies no arrays that are of other records."""
 
 from __future__ import annotations
 
