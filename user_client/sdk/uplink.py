@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,7 @@ def prepare(
     level: AttackLevel,
 ) -> Prepared:
     """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory."""
-    if threshold is not None and not 0 < threshold <= 1:
-        raise InputError(f"the threshold is a share above 0 and at most 1, got {threshold:g}")
+    _check_arguments(options, threshold)
     with directory.exclusive():
         terms, source = accepted_terms(directory), digest_of(data)
         policy = policy_under(terms, directory.home)
@@ -84,6 +84,20 @@ def prepare(
             policy=policy,
             level=level,
         )
+
+
+def _check_arguments(options: Any, threshold: Any) -> None:
+    """Raise `InputError` for what is no option and no threshold."""
+    if not isinstance(options, PrivacyOptions):
+        raise InputError(
+            f"options are PrivacyOptions, such as PrivacyOptions(dither=0.5), not {type(options).__name__}"
+        )
+    if threshold is None:
+        return
+    if not isinstance(threshold, Real):
+        raise InputError(f"the threshold is a share above 0 and at most 1, got {threshold!r}")
+    if not 0 < threshold <= 1:
+        raise InputError(f"the threshold is a share above 0 and at most 1, got {threshold:g}")
 
 
 def _prepare_anew(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from analyst_server.services import views
-from protocol.errors import DifferentUplinkError
+from protocol.errors import DifferentUplinkError, InputError
 from protocol.messages import PrivacyRecord
 from protocol.row_bounds import RowBounds, RowTooLongError
 from tests.harness.in_process import HOSPITAL, Consortium, rows
@@ -25,6 +27,23 @@ def test_preparing_says_what_would_leave_and_sends_nothing(consortium: Consortiu
     assert found.payload_bytes == (40 + 3) * 3 * 4 + 40
     (row,) = views.listing(consortium.analyst, consortium.hospital.membership.identity)
     assert {member["uplink"] for member in row["members"]} == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"options": 3}, "PrivacyOptions, such as .*, not int"),
+        ({"threshold": "0.1"}, "a share above 0 and at most 1, got '0.1'"),
+        ({"threshold": 2.0}, "a share above 0 and at most 1, got 2"),
+    ],
+)
+def test_what_is_no_option_is_refused_in_words(
+    consortium: Consortium, given: dict[str, Any], says: str
+) -> None:
+    consortium.until_anchored()
+    with pytest.raises(InputError, match=says):
+        consortium.hospital_round.prepare(consortium.table(1), **given)
+    assert consortium.hospital_round.prepared is None
 
 
 def test_what_is_prepared_is_the_projected_table(consortium: Consortium) -> None:
