@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -94,7 +93,7 @@ def _check_arguments(options: Any, threshold: Any) -> None:
         )
     if threshold is None:
         return
-    if not isinstance(threshold, Real):
+    if not isinstance(threshold, int | float | np.floating):
         raise InputError(f"the threshold is a share above 0 and at most 1, got {threshold!r}")
     if not 0 < threshold <= 1:
         raise InputError(f"the threshold is a share above 0 and at most 1, got {threshold:g}")
