@@ -56,6 +56,12 @@ def put_in_order(made: Consortium) -> Iterator[None]:
     made.analyst.start()
 
 
+def small(blobs: Path, size: str) -> str:
+    """Return what puts a small disk in the place of the arrays, with the id that tells it from no disk."""
+    mount = f"mount -t tmpfs -o size={size} none '{blobs}'"
+    return f"id=$(cat '{blobs}/store-id'); {mount}; printf %s \"$id\" > '{blobs}/store-id'"
+
+
 def serve_on(made: Consortium, mount: str) -> None:
     made.analyst.stop()
     made.analyst.log_path.unlink(missing_ok=True)  # where the server says that it is up
@@ -70,7 +76,7 @@ def test_a_full_disk_at_the_analyst_is_told_and_the_uplink_goes_on_when_there_is
     blobs.mkdir(exist_ok=True)
     hospital = made.sessions["hospital-b"]
     hospital.round(found).prepare(rows(3, 85_000, features=20))
-    serve_on(made, f"mount -t tmpfs -o size=80m none '{blobs}'")
+    serve_on(made, small(blobs, "80m"))
     _, manifest = hospital.round(found).directory.load_signed(UplinkManifest)
     hospital.connection.ask(BEGIN_UPLINK, manifest, collaboration_id=found)  # while there is space
     as_the_server_sees_it = Path(f"/proc/{made.analyst.server.pid}/root{blobs}")  # type: ignore[union-attr]  # it runs
@@ -94,7 +100,7 @@ def test_an_uplink_that_finds_no_space_is_refused_before_it_begins(made: Consort
     found, blobs = made.anchored(**LARGE), made.analyst.data_dir / "blobs"
     blobs.mkdir(exist_ok=True)
     made.sessions["hospital-b"].round(found).prepare(rows(3, 1000, features=20))
-    serve_on(made, f"mount -t tmpfs -o size=3m none '{blobs}'")
+    serve_on(made, small(blobs, "3m"))
     home = made.sessions["hospital-b"].home.path
     with (
         Session(home, attempts=1) as once,
