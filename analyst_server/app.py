@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from analyst_server.api import description, downlink, routes, status, uploads
+from analyst_server.api import description, downlink, listing, routes, status, uploads
 from analyst_server.api.access import RequireIdentity
 from analyst_server.api.access_log import AccessLog
 from analyst_server.api.admission import Admission, Rates, Requests
@@ -43,7 +43,7 @@ from analyst_server.telemetry.traces import Traces
 from protocol.coding import Coding
 from protocol.errors import OdcError
 
-API: Final = (routes, status, uploads, downlink)
+API: Final = (routes, listing, status, uploads, downlink)
 BROWSER: Final = (sign_in, drafting, keys, looking, live, acting)
 ON_ERROR: Final = {
     OdcError: on_odc_error,

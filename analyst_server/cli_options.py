@@ -82,7 +82,7 @@ def whole_id(analyst: Analyst, given: str) -> str:
         return given
     found = []
     if re.fullmatch("[0-9a-f]{4,31}", given):
-        found = [row for row in views.listing(analyst, None) if row["collaboration_id"].startswith(given)]
+        found = views.listing(analyst, None, begins=given)
     if len(found) > 1:
         names = ", ".join(f"{row['title']} ({row['collaboration_id']})" for row in found)
         raise InputError(f"several collaborations have an id that begins so: {names}")

@@ -130,15 +130,15 @@ class Status(Answer):
     failure: str | None
     judging: NotRequired[bool]
     """Whether the model is still being judged. Analysts of earlier versions do not say."""
-    held: NotRequired[bool]
-    """True where the round is computed and waits for the operator to release it; else not there."""
-    computing: NotRequired[Computing]
-    """How far the computation is; there only while one runs that takes longer than a second."""
     unreadable: NotRequired[bool]
     """True where a newer server has stored terms that the one that answers cannot read; else not there.
 
     In a list alone: then no member is named a late consumer, no rows are told, and `waiting_for` says so.
     """
+    held: NotRequired[bool]
+    """True where the round is computed and waits for the operator to release it; else not there."""
+    computing: NotRequired[Computing]
+    """How far the computation is; there only while one runs that takes longer than a second."""
     erase_at: NotRequired[int]
     """Unix time at which the terms' `retention_days` are over, once something was received."""
     you: Viewer | None
@@ -167,6 +167,8 @@ class Collaborations(Answer):
     """The answer of `LIST_COLLABORATIONS`."""
 
     collaborations: list[Status]
+    next: NotRequired[str]
+    """What to ask on after; there only if a page was asked for, and there are more."""
 
 
 class Tokens(Answer):

@@ -215,6 +215,7 @@ LIST_CERTIFICATES: Final = _add(Operation(
 
 LIST_COLLABORATIONS: Final = _add(Operation(
     "list_collaborations", "GET", _COLLABORATIONS, Caller.LISTER, "collaborations",
+    problems=(errors.MalformedMessageError,),
 ))
 ONLY_OWN: Final = "members=own"
 """The query for a status with the caller alone."""

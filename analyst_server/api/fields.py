@@ -55,6 +55,15 @@ AFTER_DIGEST: Final = Field(
     "The SHA-256 of the last certificate of the page before, in hexadecimal.",
     pattern="([0-9a-f]{2})*",
 )
+BEGINS: Final = Field(
+    "begins", "How the ids of those wanted begin, in hexadecimal digits.", pattern="[0-9a-f]{0,32}"
+)
+AFTER_COLLABORATION: Final = Field(
+    "after",
+    "Asks for a page of 200 at most: `next` of the page before, and empty for the first. All in one answer"
+    " without it.",
+    pattern="([0-9a-f]{32})?",
+)
 MOST: Final = Field("most", "How many are wanted at most; 1024 without it.", pattern="[0-9]{1,6}")
 UNTIL: Final = Field(
     "until", "`released`: that the round is computed is no news, and is waited through.", example="released"

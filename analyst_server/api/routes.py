@@ -40,7 +40,7 @@ from analyst_server.services.readiness import Readiness
 from analyst_server.services.report_answers import Report
 from analyst_server.services.worker import Workers
 from protocol import __version__, answers, operations
-from protocol.answers import Collaborations, Discovery, Health, Status, Tokens
+from protocol.answers import Discovery, Health, Status, Tokens
 from protocol.codec import unpack_list
 from protocol.errors import MalformedMessageError
 from protocol.invitation import Rejection
@@ -209,12 +209,6 @@ def list_certificates(analyst: TheAnalyst, sender: Sender, after: str = "") -> R
 
 
 # Before the uplinks
-
-
-@serve(router, operations.LIST_COLLABORATIONS)
-def list_collaborations(analyst: TheAnalyst, grant: Granted) -> Collaborations:
-    """List the collaborations that the caller can see."""
-    return {"collaborations": views.listing(analyst, grant.holder, grant.only)}
 
 
 @serve(router, operations.FETCH_TERMS, answers=Bytes("Signed(Terms)", "Terms"))

@@ -18,7 +18,8 @@ from analyst_server.browser.answers import Form, PageRoute, go_to, require_yes, 
 from analyst_server.browser.visits import TheVisitor, Visitor
 from analyst_server.services import prepare, views
 from analyst_server.services.analyst import Analyst
-from pages.paging import part_of
+from pages import paging
+from protocol.answers import Status
 from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError, OdcError
 from protocol.operations import PUBLISH_TERMS
@@ -100,19 +101,19 @@ def _terms(
 def _asked(
     request: Request, analyst: Analyst, visitor: Visitor, fields: Mapping[str, str], error: OdcError | None
 ) -> Response:
-    listed = views.listing(analyst, visitor.holder, visitor.grant.only)
-    replaces = fields.get("replaces", "")
-    newest = [one for one in reversed(listed) if one["state"] in prepare.CAN_BE_REPLACED]
-    offered, more = part_of(newest, 0)
-    chosen = [one for one in newest if one["collaboration_id"] == replaces and one not in offered]
+    holder, replaces, states = visitor.holder, fields.get("replaces", ""), prepare.CAN_BE_REPLACED
+    offered, are_more = views.newest(analyst, holder, visitor.grant.only, 0, paging.MOST, states=states)
+    chosen: list[Status] = []
+    if replaces and visitor.grant.only in (None, replaces):
+        chosen, _ = views.newest(analyst, holder, replaces, 0, 1, states=states)
     return show(
         request,
         "draft.html",
         visitor=visitor,
         draft=fields.get("draft", ""),
         replaces=replaces,
-        can_be_replaced=[*chosen, *offered],
-        has_older=more is not None,
+        can_be_replaced=[*(one for one in chosen if one not in offered), *offered],
+        has_older=are_more,
         error=error,
         code=STATUS[type(error)] if error is not None else 200,
         calls=(PUBLISH_TERMS, {"collaboration_id": "{id}"}),

@@ -20,7 +20,7 @@ from analyst_server.pages.report import report_sections
 from analyst_server.services import prepare, report, views
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.end import ENDED
-from pages.paging import part_of
+from pages import paging
 from protocol import operations
 from protocol.answers import Status
 from protocol.errors import MalformedMessageError
@@ -38,8 +38,8 @@ _STEPS_OF_A_PAGE: Final = 500
 def collaborations(request: Request, analyst: TheAnalyst, visitor: TheVisitor, start: str = "0") -> Response:
     """Show the collaborations that the visitor can see, and where each stands; the newest first."""
     visitor.require(operations.LIST_COLLABORATIONS)
-    listed = views.listing(analyst, visitor.holder, visitor.grant.only)
-    shown, after = part_of(listed[::-1], _number(start, "a collaboration in the list"))
+    first = _number(start, "a collaboration in the list")
+    shown, are_more = views.newest(analyst, visitor.holder, visitor.grant.only, first, paging.MOST)
     rows = [
         {
             "status": one,
@@ -55,7 +55,7 @@ def collaborations(request: Request, analyst: TheAnalyst, visitor: TheVisitor, s
         "collaborations.html",
         visitor=visitor,
         rows=rows,
-        next=after,
+        next=first + paging.MOST if are_more else None,
         path=standing.PATH,
         twin=twin,
     )

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from hashlib import sha256
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -98,6 +99,43 @@ def readable_terms(collaboration: Collaboration) -> Terms | None:
     """Return the terms of a collaboration, None where this server is too old to read them."""
     try:
         return stored_terms(collaboration)
+    except OlderServerError:
+        return None
+
+
+class Outline(NamedTuple):
+    """What lists, metrics and workers ask of terms again and again, of thousands of collaborations."""
+
+    lead: str
+    late_consumers: frozenset[str]
+    is_of_sums: bool
+    retention_days: int | None
+
+
+MOST_OUTLINES: Final = 20_000
+"""Outlines that are remembered, of some hundred bytes each: to read terms takes a fifth of a millisecond."""
+_OUTLINES: Final[dict[bytes, Outline]] = {}
+"""By the SHA-256 of the signed terms, which never change."""
+
+
+def outline(collaboration: Collaboration) -> Outline:
+    """Return what is asked of terms again and again; raises `OlderServerError` as `stored_terms` does."""
+    key = sha256(collaboration.terms).digest()
+    found = _OUTLINES.get(key)
+    if found is None:
+        terms = stored_terms(collaboration)
+        late = frozenset(terms.late_consumers)
+        found = Outline(terms.lead, late, terms.sums is not None, terms.retention_days)
+        if len(_OUTLINES) >= MOST_OUTLINES:
+            _OUTLINES.clear()
+        _OUTLINES[key] = found
+    return found
+
+
+def readable_outline(collaboration: Collaboration) -> Outline | None:
+    """Return the same, None where this server is too old to read the terms."""
+    try:
+        return outline(collaboration)
     except OlderServerError:
         return None
 

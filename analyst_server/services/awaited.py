@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, Literal, NamedTuple, get_args
 
 from analyst_server.services import rounds
-from analyst_server.services.analyst import stored_terms
+from analyst_server.services.analyst import outline
 from analyst_server.store import Collaboration, MemberState, UplinkState
 from protocol.states import State
 
@@ -55,8 +55,8 @@ def awaited(
     excluded, asked_again : set of str
         Members who were excluded, and those who have to send the same bytes again.
     """
-    state, terms = collaboration.now_in, stored_terms(collaboration)
-    late = set(terms.late_consumers)
+    state, terms = collaboration.now_in, outline(collaboration)
+    late = terms.late_consumers
     if state is State.ENROLLING:
         return _before_the_anchor(terms.lead, members, late)
     if state in (State.ANCHORED, State.COLLECTING):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from analyst_server.services.analyst import Analyst, readable_terms
+from analyst_server.services.analyst import Analyst, readable_outline
 from analyst_server.store import Collaboration
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ def ours(analyst: Analyst, collaborations: Iterable[Collaboration]) -> list[Coll
     for one in collaborations:
         if _is_left_alone(analyst, one):
             continue
-        if readable_terms(one) is None:
+        if readable_outline(one) is None:
             leave_alone(analyst, one.id)
         else:
             found.append(one)

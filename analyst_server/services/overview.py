@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from analyst_server.services import damage, rounds
-from analyst_server.services.analyst import Analyst, readable_terms
+from analyst_server.services.analyst import Analyst, readable_outline
 from analyst_server.services.awaited import Act, Awaited, awaited
 from analyst_server.services.end import ENDED
 from analyst_server.store import Blobs, Collaboration, Unit, UplinkState
@@ -83,7 +83,7 @@ def awaited_in(unit: Unit, collaboration: Collaboration, blobs: Blobs) -> list[A
     """Return who has to act next in one collaboration; nobody if only a newer server can read its terms."""
     if collaboration.now_in in ENDED:
         return []
-    terms = readable_terms(collaboration)
+    terms = readable_outline(collaboration)
     if terms is None or (collaboration.now_in is State.RELEASED and not terms.late_consumers):
         return []  # of those released there may be hundreds, and nobody has to act in them
     members = unit.member_states(collaboration.id)

@@ -6,19 +6,23 @@ A round that is due ends as if the operator had closed or cancelled it, so that 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from analyst_server.services import end
-from analyst_server.services.analyst import Analyst, readable_terms
-from analyst_server.store import Collaboration, Unit
+from analyst_server.services.analyst import Analyst, readable_outline
+from analyst_server.store import Collaboration, Unit, Wanted
 from protocol.errors import OutOfOrderError, StorageError
 from protocol.states import Event, State
 
 log = logging.getLogger(__name__)
 
 DAY_S: Final = 86_400
+_NOT_ENDED: Final = tuple(state for state in State if state not in end.ENDED)
+_ROWS_OF_A_QUESTION: Final = 500
+"""Rounds whose last steps are asked for at once: a question names each of them."""
 
 
 @dataclass(frozen=True)
@@ -40,29 +44,38 @@ class Kept:
     ended: bool = False
 
 
-def erase_at(unit: Unit, collaboration: Collaboration) -> int | None:
-    """Return until when a round may be kept; None without a limit, or if nothing was received yet.
+def erase_times(unit: Unit, collaborations: Sequence[Collaboration]) -> dict[str, int]:
+    """Return until when rounds may be kept, of those with a limit of which something was received.
 
-    None also where only a newer server can read the terms: that one ends it in time.
+    One whose terms only a newer server can read has none here: that server ends it in time.
     """
-    terms = readable_terms(collaboration)
-    days = terms.retention_days if terms is not None else None
-    if days is None or collaboration.now_in in end.ENDED:
+    days = {one.id: limit for one in collaborations if (limit := _days(one)) is not None}
+    if not days:
+        return {}
+    found = {}
+    for collaboration_id, last in unit.last_steps_of(days, (Event.RELEASE, Event.ACCEPT_UPLINK)).items():
+        at = last.get(Event.RELEASE, last.get(Event.ACCEPT_UPLINK))
+        if at is not None:
+            found[collaboration_id] = at + days[collaboration_id] * DAY_S
+    return found
+
+
+def _days(collaboration: Collaboration) -> int | None:
+    if collaboration.now_in in end.ENDED:
         return None
-    last = unit.last_step_of(collaboration.id, None, Event.RELEASE) or unit.last_step_of(
-        collaboration.id, None, Event.ACCEPT_UPLINK
-    )
-    return None if last is None else last.at + days * DAY_S
+    terms = readable_outline(collaboration)
+    return terms.retention_days if terms is not None else None
 
 
 def kept(analyst: Analyst) -> list[Kept]:
     """Return the rounds with a limit that have not ended, the one that is due first at the head."""
+    found = []
     with analyst.records.begin() as unit:
-        found = [
-            Kept(one.id, one.title, one.now_in, at)
-            for one in unit.collaborations()
-            if (at := erase_at(unit, one)) is not None
-        ]
+        rows = unit.collaborations(wanted=Wanted(states=_NOT_ENDED))
+        for start in range(0, len(rows), _ROWS_OF_A_QUESTION):
+            part = rows[start : start + _ROWS_OF_A_QUESTION]
+            times = erase_times(unit, part)
+            found += [Kept(one.id, one.title, one.now_in, times[one.id]) for one in part if one.id in times]
     return sorted(found, key=lambda one: one.erase_at)
 
 

@@ -6,7 +6,7 @@ The ``viewer`` of these functions is a member, or None for the operator, who see
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Final, NamedTuple, TypedDict
 
 from analyst_server.services import damage, retention, rounds
@@ -14,8 +14,8 @@ from analyst_server.services.analyst import (
     Analyst,
     find_as_member,
     find_to_view,
-    readable_terms,
-    stored_terms,
+    outline,
+    readable_outline,
 )
 from analyst_server.services.awaited import THE_ANALYST, awaited
 from analyst_server.services.stored import blob_key, partial_key
@@ -25,8 +25,10 @@ from analyst_server.store import (
     DownlinkState,
     LedgerRow,
     MemberState,
+    Suspicions,
     Unit,
     UplinkState,
+    Wanted,
 )
 from protocol.answers import Computing, MemberStatus, Status
 from protocol.codec import pack_list, pack_lists
@@ -36,8 +38,11 @@ from protocol.ledger import LedgerEntry, LedgerHead, encode_page
 from protocol.limits import MAX_LEDGER_PAGE
 from protocol.states import Event, State
 from protocol.suspicions import Suspected
-from protocol.terms import Terms
 
+MOST_LISTED: Final = 200
+"""Collaborations of one page of a listing."""
+_ROWS_OF_A_QUESTION: Final = 500
+"""Collaborations that the records are asked about at once: a question names each of them."""
 _MOST_OF_A_PAGE: Final = 4096
 """Manifests that are read for one page; about half as many fit into a message."""
 
@@ -85,15 +90,63 @@ class _Found(NamedTuple):
         return self.status
 
 
-def listing(analyst: Analyst, viewer: Identity | None, only: str | None = None) -> list[Status]:
-    """Return the status of every collaboration that the viewer can see.
+def listing(
+    analyst: Analyst, viewer: Identity | None, only: str | None = None, *, begins: str = ""
+) -> list[Status]:
+    """Return the status of every collaboration that the viewer can see, the oldest first.
 
-    With ``only``, the id of a collaboration, leave out all others. Where only a newer server can read the
-    terms, the status has what is known without them.
+    With ``only``, the id of a collaboration, leave out all others, and all whose id does not begin with
+    ``begins``. Where only a newer server can read the terms, the status has what is known without them.
     """
+    return _listed(analyst, viewer, Wanted(only=only, begins=begins))
+
+
+def page(
+    analyst: Analyst, viewer: Identity | None, only: str | None, after: str, *, begins: str = ""
+) -> tuple[list[Status], str | None]:
+    """Return `MOST_LISTED` of a listing, behind the collaboration ``after``, and the last if there are more.
+
+    Raises `MalformedMessageError` if the viewer can see no collaboration ``after``.
+    """
+    behind = None
+    if after:
+        try:
+            with analyst.records.begin() as unit:
+                behind = find_to_view(unit, after, viewer)
+        except NotFoundError:
+            raise MalformedMessageError("after", "is no collaboration of the caller") from None
+    wanted = Wanted(only=only, begins=begins, behind=behind, most=MOST_LISTED + 1)
+    found = _listed(analyst, viewer, wanted)
+    shown = found[:MOST_LISTED]
+    return shown, shown[-1]["collaboration_id"] if len(found) > MOST_LISTED else None
+
+
+def newest(
+    analyst: Analyst,
+    viewer: Identity | None,
+    only: str | None,
+    start: int,
+    most: int,
+    *,
+    states: Collection[State] | None = None,
+) -> tuple[list[Status], bool]:
+    """Return so many of a listing at most, the newest first, from one of them on; and if there are more.
+
+    With ``states``, of the collaborations that are in one of them.
+    """
+    wanted = Wanted(only=only, states=states, newest_first=True, skip=start, most=most + 1)
+    found = _listed(analyst, viewer, wanted)
+    return found[:most], len(found) > most
+
+
+def _listed(analyst: Analyst, viewer: Identity | None, wanted: Wanted) -> list[Status]:
     with analyst.records.begin() as unit:
-        rows = unit.collaborations(viewer.name if viewer else None)
-        found = [_status(unit, row, viewer, analyst.blobs) for row in rows if only in (None, row.id)]
+        rows = unit.collaborations(viewer.name if viewer else None, wanted)
+        found = [
+            one
+            for at in range(0, len(rows), _ROWS_OF_A_QUESTION)
+            for one in _statuses(unit, rows[at : at + _ROWS_OF_A_QUESTION], viewer, analyst.blobs)
+        ]
     return [one.with_arrivals(analyst.blobs) for one in found]
 
 
@@ -104,7 +157,7 @@ def status(analyst: Analyst, viewer: Identity | None, collaboration_id: str) -> 
     """
     with analyst.records.begin() as unit:
         collaboration = _to_view(unit, collaboration_id, viewer)
-        found = _status(unit, collaboration, viewer, analyst.blobs)
+        (found,) = _statuses(unit, [collaboration], viewer, analyst.blobs)
     return found.with_arrivals(analyst.blobs)
 
 
@@ -112,7 +165,8 @@ def own_status(analyst: Analyst, viewer: Identity | None, collaboration_id: str)
     """Return the status without the other members and without whom it waits for; raises as `status`."""
     with analyst.records.begin() as unit:
         collaboration = _to_view(unit, collaboration_id, viewer)
-        found = _status(unit, collaboration, viewer, analyst.blobs, party=viewer.name if viewer else "")
+        own = viewer.name if viewer else ""
+        (found,) = _statuses(unit, [collaboration], viewer, analyst.blobs, party=own)
     status = found.with_arrivals(analyst.blobs)
     del status["waiting_for"]
     return status
@@ -183,55 +237,90 @@ def entry_of(row: LedgerRow) -> LedgerEntry:
 def _to_view(unit: Unit, collaboration_id: str, viewer: Identity | None) -> Collaboration:
     """Return a collaboration whose terms can be read, to show it alone."""
     collaboration = find_to_view(unit, collaboration_id, viewer)
-    stored_terms(collaboration)
+    outline(collaboration)
     return collaboration
 
 
-def _status(
-    unit: Unit, collaboration: Collaboration, viewer: Identity | None, blobs: Blobs, party: str | None = None
-) -> _Found:
-    """Return the status with all members, or of them with one party alone."""
-    members = unit.member_states(collaboration.id, party)
-    uplinks: dict[str, list[UplinkState]] = {member.party: [] for member in members}
-    for uplink in unit.uplink_states(collaboration.id, party):
-        uplinks[uplink.party].append(uplink)
-    downlinks = {downlink.party: downlink for downlink in unit.downlink_states(collaboration.id, party)}
+class _Known(NamedTuple):
+    """What the records have of one collaboration."""
+
+    members: Sequence[MemberState]
+    uplinks: Mapping[str, Sequence[UplinkState]]
+    """Of every member, an empty sequence if it has begun none."""
+    downlinks: Mapping[str, DownlinkState]
+    excluded: Set[str]
+    suspicions: Mapping[str, _Suspicion]
+    erase_at: int | None
+
+
+def _statuses(
+    unit: Unit,
+    collaborations: Sequence[Collaboration],
+    viewer: Identity | None,
+    blobs: Blobs,
+    party: str | None = None,
+) -> list[_Found]:
+    """Return the status of each, with all members or with one party alone, by a fixed number of questions."""
+    ids = [one.id for one in collaborations]
+    unit.read_results([one.id for one in collaborations if one.now_in is State.TRAINING])  # it may be held
+    members, uplinks = unit.member_states_of(ids, party), unit.uplink_states_of(ids, party)
+    downlinks, excluded = unit.downlink_states_of(ids, party), unit.excluded_of(ids)
+    suspected, erased = unit.suspicions_of(ids), retention.erase_times(unit, collaborations)
+    found = []
+    for one in collaborations:
+        sent: dict[str, list[UplinkState]] = {member.party: [] for member in members.get(one.id, ())}
+        for uplink in uplinks.get(one.id, ()):
+            sent[uplink.party].append(uplink)
+        known = _Known(
+            members.get(one.id, ()),
+            sent,
+            {downlink.party: downlink for downlink in downlinks.get(one.id, ())},
+            excluded.get(one.id, set()),
+            _suspicions(suspected.get(one.id)),
+            erased.get(one.id),
+        )
+        found.append(_Found(_status(one, known, viewer, blobs), _arriving(sent)))
+    return found
+
+
+def _status(collaboration: Collaboration, known: _Known, viewer: Identity | None, blobs: Blobs) -> Status:
     is_released = collaboration.now_in is State.RELEASED
-    terms = readable_terms(collaboration)
-    suspicions = _suspicions(collaboration)
-    late = set(terms.late_consumers) if terms is not None else set()
-    excluded = unit.excluded(collaboration.id)
-    asked_again = damage.asked_again(collaboration, uplinks, blobs) if late or not is_released else set()
-    waits = awaited(collaboration, members, uplinks, excluded, asked_again) if terms is not None else []
-    found: Status = {
+    terms = readable_outline(collaboration)
+    late = terms.late_consumers if terms is not None else frozenset[str]()
+    asks_again = late or not is_released
+    asked_again = damage.asked_again(collaboration, known.uplinks, blobs) if asks_again else set()
+    waits = [UPGRADE]
+    if terms is not None:
+        awaiting = awaited(collaboration, known.members, known.uplinks, known.excluded, asked_again)
+        waits = [one.text for one in awaiting]
+    return {
         "collaboration_id": collaboration.id,
         "title": collaboration.title,
         "state": collaboration.state,
         "members": [
             _member_status(
                 member,
-                uplinks[member.party],
-                downlinks.get(member.party),
+                known.uplinks[member.party],
+                known.downlinks.get(member.party),
                 is_anchored=collaboration.now_in is not State.ENROLLING,
                 is_released=is_released,
                 is_late=member.party in late,
-                is_excluded=member.party in excluded,
+                is_excluded=member.party in known.excluded,
                 is_asked_again=member.party in asked_again,
-                tells_rows=terms is not None and terms.sums is None,
-                suspicion=suspicions.get(member.party),
+                tells_rows=terms is not None and not terms.is_of_sums,
+                suspicion=known.suspicions.get(member.party),
             )
-            for member in members
+            for member in known.members
         ],
-        "waiting_for": [one.text for one in waits] if terms is not None else [UPGRADE],
+        "waiting_for": waits,
         "failure": collaboration.failure,
         "judging": collaboration.is_judging,
-        **_unreadable(terms),
+        **_unreadable(is_known=terms is not None),
         **_held(collaboration),
         **_progress(collaboration),
-        **_limit(unit, collaboration),
+        **_limit(known.erase_at),
         "you": {"party": viewer.name, "role": viewer.role} if viewer else None,
     }
-    return _Found(found, _arriving(uplinks))
 
 
 def _arriving(uplinks: Mapping[str, Sequence[UplinkState]]) -> dict[str, UplinkState]:
@@ -243,8 +332,7 @@ def _arriving(uplinks: Mapping[str, Sequence[UplinkState]]) -> dict[str, UplinkS
     }
 
 
-def _limit(unit: Unit, collaboration: Collaboration) -> _Limit:
-    at = retention.erase_at(unit, collaboration)
+def _limit(at: int | None) -> _Limit:
     return {} if at is None else {"erase_at": at}
 
 
@@ -257,19 +345,20 @@ def _held(collaboration: Collaboration) -> _Held:
     return {"held": True} if rounds.is_held(collaboration) else {}
 
 
-def _unreadable(terms: Terms | None) -> _Unreadable:
-    return {"unreadable": True} if terms is None else {}
+def _unreadable(*, is_known: bool) -> _Unreadable:
+    return {} if is_known else {"unreadable": True}
 
 
-def _suspicions(collaboration: Collaboration) -> dict[str, _Suspicion]:
+def _suspicions(told: Suspicions | None) -> dict[str, _Suspicion]:
     """Return what a status says of each suspected party, and of no other: most rounds have none."""
-    aligned = (collaboration.results or {}).get("alignment", {})
+    if told is None:
+        return {}
     return {
         one["party"]: {
             "suspected": {"assumption": one["assumption"], "evidence": one["evidence"]},
-            "left_out": one["party"] in aligned.get("left_out", ()),
+            "left_out": one["party"] in told.left_out,
         }
-        for one in aligned.get("suspicions", ())
+        for one in told.suspicions
     }
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from analyst_server.services.analyst import Analyst, readable_terms, stored_terms
+from analyst_server.services.analyst import Analyst, outline, readable_outline
 from analyst_server.services.awaited import THE_ANALYST
 from analyst_server.services.end import ENDED
 from analyst_server.services.overview import awaited_in
@@ -96,7 +96,7 @@ class Watcher:
     def _tell_of(self, collaboration_id: str) -> bool:
         with self.analyst.records.begin() as unit:  # looking costs no write lock
             collaboration = unit.collaboration(collaboration_id)
-            if collaboration is None or readable_terms(collaboration) is None:  # a newer server tells
+            if collaboration is None or readable_outline(collaboration) is None:  # a newer server tells
                 return False
             waits = waited_for(unit, collaboration, self.analyst.blobs)
             if not _are_other(unit, collaboration_id, {wait.key for wait in waits}):
@@ -177,7 +177,7 @@ def _after_the_release(unit: Unit, collaboration: Collaboration) -> Iterator[Wai
         return
     downlinks = unit.downlink_states(collaboration.id)
     yield from (Wait(one.party, "receive") for one in downlinks if not one.is_fetched)
-    late = set(stored_terms(collaboration).late_consumers)
+    late = outline(collaboration).late_consumers
     are_all = late <= {one.party for one in downlinks} and all(one.is_fetched for one in downlinks)
     if are_all and not collaboration.is_judging:
         yield Wait(THE_ANALYST, "close")

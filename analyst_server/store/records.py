@@ -35,6 +35,7 @@ from analyst_server.store.enrolments import Enrolments
 from analyst_server.store.faults import busy, storage_errors
 from analyst_server.store.following import Following
 from analyst_server.store.ledgers import Ledgers
+from analyst_server.store.listings import Listings
 from analyst_server.store.notices import Notices
 from analyst_server.store.overview import Overview
 from analyst_server.store.questions import is_of
@@ -45,14 +46,11 @@ from analyst_server.store.tables import (
     Base,
     Collaboration,
     Downlink,
-    DownlinkState,
     Member,
-    MemberState,
     ScoreRow,
     Token,
     TrafficRow,
     Uplink,
-    UplinkState,
 )
 from protocol.errors import InputError, StorageError, UnreadableFileError
 from protocol.states import State
@@ -60,7 +58,7 @@ from protocol.states import State
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices, StoreIds):
+class Unit(Listings, Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices, StoreIds):
     """One transaction: all of its changes are kept, or none."""
 
     def add(self, row: Base) -> None:
@@ -70,15 +68,6 @@ class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices,
     def collaboration(self, collaboration_id: str) -> Collaboration | None:
         """Return the row of a collaboration; a writing transaction locks it until its end."""
         return self._get(Collaboration, collaboration_id)
-
-    def collaborations(self, party: str | None = None) -> Sequence[Collaboration]:
-        """Return all collaborations, or those of a party; oldest first."""
-        query = select(Collaboration).order_by(Collaboration.created_at, Collaboration.id)
-        if party is not None:
-            query = query.join(Member, Member.collaboration_id == Collaboration.id).where(
-                Member.party == party
-            )
-        return self._session.scalars(query).all()
 
     def in_states(self, states: Sequence[str]) -> Sequence[Collaboration]:
         """Return the collaborations in some states, the one that has not changed for longest first.
@@ -107,45 +96,6 @@ class Unit(Ledgers, Following, Enrolments, Overview, SeenLedgers, Acts, Notices,
             .limit(most)
         )
         return [acceptance for acceptance in self._session.scalars(query) if acceptance is not None]
-
-    def member_states(self, collaboration_id: str, party: str | None = None) -> list[MemberState]:
-        """Return what a status shows of the members, or of one; by party."""
-        query = (
-            select(
-                Member.party,
-                Member.acceptance.is_not(None),
-                Member.sealed_anchor.is_not(None),
-                Member.last_seen_at,
-                Member.rejected,
-            )
-            .where(Member.collaboration_id == collaboration_id, is_of(Member.party, party))
-            .order_by(Member.party)
-        )
-        return [MemberState(*row) for row in self._session.execute(query)]
-
-    def uplink_states(self, collaboration_id: str, party: str | None = None) -> list[UplinkState]:
-        """Return what a status shows of uplinks, begun or complete, of all or of one party; oldest first."""
-        query = (
-            select(
-                Uplink.id,
-                Uplink.collaboration_id,
-                Uplink.party,
-                Uplink.rows,
-                Uplink.receipt.is_not(None),
-                Uplink.refused,
-                Uplink.payload_bytes,
-                Uplink.stored_as,
-            )
-            .where(Uplink.collaboration_id == collaboration_id, is_of(Uplink.party, party))
-            .order_by(Uplink.created_at, Uplink.id)
-        )
-        return [UplinkState(*row) for row in self._session.execute(query)]
-
-    def downlink_states(self, collaboration_id: str, party: str | None = None) -> list[DownlinkState]:
-        query = select(Downlink.party, Downlink.fetched_at.is_not(None)).where(
-            Downlink.collaboration_id == collaboration_id, is_of(Downlink.party, party)
-        )
-        return [DownlinkState(*row) for row in self._session.execute(query)]
 
     def uplink(self, upload_id: str) -> Uplink | None:
         return self._get(Uplink, upload_id)

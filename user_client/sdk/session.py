@@ -179,10 +179,15 @@ class Session:
             self._watches[collaboration_id] = StatusWatch(self.connection, collaboration_id)
         return self._watches[collaboration_id]
 
-    def collaborations(self) -> list[Status]:
-        """Return the status of every collaboration we are a member of, as the analyst reports it."""
-        rows = self.connection.ask_json(LIST_COLLABORATIONS).get("collaborations")
-        self._listed = statuses_in(rows)
+    def collaborations(self, *, begins: str = "") -> list[Status]:
+        """Return the status of every collaboration we are a member of, as the analyst reports it.
+
+        With ``begins``, only of those whose id begins so.
+        """
+        query = f"begins={begins}" if begins else ""  # an analyst of an earlier version lists all
+        answer = self.connection.ask_json(LIST_COLLABORATIONS, query=query)
+        listed = statuses_in(answer.get("collaborations"))
+        self._listed = [row for row in listed if row["collaboration_id"].startswith(begins)]
         return self._listed
 
     def round(
@@ -231,8 +236,7 @@ class Session:
         known = self.home.collaborations_with(TERMS_FILE)
         found = [each for each in known if each.startswith(given)]
         if not found:
-            listed = (row["collaboration_id"] for row in self.collaborations())
-            found = [each for each in listed if each.startswith(given)]
+            found = [row["collaboration_id"] for row in self.collaborations(begins=given)]
         if not found:
             raise NotFoundError(f"no collaboration of ours has an id that begins with {given}")
         return self._one_of(found)

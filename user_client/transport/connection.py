@@ -198,9 +198,11 @@ class AnalystConnection:
         self._packing.give_up()  # an analyst of an earlier version, since its last answer
         return self.request(operation.method, path, content=body, headers=headers)
 
-    def ask_json(self, operation: Operation, body: bytes | None = None, **ids: str) -> dict[str, Any]:
+    def ask_json(
+        self, operation: Operation, body: bytes | None = None, *, query: str = "", **ids: str
+    ) -> dict[str, Any]:
         """Send a request and return the JSON object in the answer."""
-        return json_object(self.ask(operation, body, **ids))
+        return json_object(self.ask(operation, body, query=query, **ids))
 
     def request(
         self,

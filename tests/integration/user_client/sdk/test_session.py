@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from user_client.sdk import Session, create_consortium
 from user_client.sdk import session as session_module
 from user_client.sdk.session import REMEMBERED_S, meet
 from user_client.transport import AnalystConnection
+from user_client.transport.connection import Answer
 
 URL, NOW = "https://analyst:8443", 1_800_000_000
 OK = httpx.Response(200, json={"wire_versions": [1]})
@@ -122,6 +124,24 @@ def test_the_first_digits_of_an_id_are_enough(consortium: Consortium) -> None:
     assert consortium.hospital.round(second[:8]).id == second
     with pytest.raises(NotFoundError, match="begins with"):
         consortium.hospital.round("0" * 31)
+
+
+@pytest.mark.parametrize("is_earlier", [False, True], ids=["this-version", "an-earlier-analyst"])
+def test_the_analyst_is_asked_for_those_alone_whose_id_begins_so(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, is_earlier: bool
+) -> None:
+    """One of an earlier version lists all."""
+    consortium.until_joined()
+    first, _ = consortium.publish(), consortium.publish()
+    asked, ask = [], AnalystConnection.ask
+
+    def noted(connection: AnalystConnection, *given: Any, query: str = "", **ids: Any) -> Answer:
+        asked.append(query)
+        return ask(connection, *given, query="" if is_earlier else query, **ids)
+
+    monkeypatch.setattr(AnalystConnection, "ask", noted)
+    assert consortium.hospital.round(first[:8]).id == first
+    assert asked == [f"begins={first[:8]}"]
 
 
 def test_a_step_that_acts_means_no_collaboration_that_was_given_up(consortium: Consortium) -> None:
