@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, TypedDict
 
 import typer
 
-from metering.client_traffic import total
+from metering.client_traffic import recorded, total
 from metering.explanation import RoundBytes, RoundExplanation, in_words
 from metering.explanation import as_json as as_json_object
 from protocol.answers import Status
@@ -33,6 +33,7 @@ from user_client.cli.options import (
 from user_client.cli.progress import busy, reading, upload_progress
 from user_client.cli.table_options import TABLE, TableArgument, reads_table, with_parameters
 from user_client.sdk import AttackLevel, Prepared, PrivacyOptions, Round, next_step
+from user_client.sdk.own_bytes import explain_bytes
 from user_client.sdk.shared_rows import have_come
 from user_client.tables import OUTPUT, Source, is_parquet, read_parts, table_writer, without_formulas
 
@@ -242,9 +243,12 @@ def status(
     with open_session(context) as session:
         membership = session.membership
         rows = [session.round(collaboration).status()] if collaboration else session.collaborations()
-    traffic = total(session.home.traffic_path)
+    traffic, counts = total(session.home.traffic_path), recorded(session.home.traffic_path)
     explained = {
-        found: session.round(found).explain_bytes() for found in (row["collaboration_id"] for row in rows)
+        row["collaboration_id"]: explain_bytes(
+            session, session.round(row["collaboration_id"]).directory, counts
+        )
+        for row in rows
     }
     value: StatusShown = {
         "party": membership.party,

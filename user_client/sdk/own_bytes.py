@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metering.client_traffic import recorded
+from metering.client_traffic import Recorded, recorded
 from metering.counts import Counts
 from metering.explanation import (
     RoundExplanation,
@@ -18,10 +18,17 @@ from user_client.custody.round_directory import RoundDirectory
 from user_client.sdk.session import Session
 
 
-def explain_bytes(session: Session, directory: RoundDirectory) -> RoundExplanation | None:
-    """Return where they went, or None before we have the terms."""
-    found = recorded(session.home.traffic_path)
-    if found.counter is None or not directory.holds(Terms):
+def explain_bytes(
+    session: Session, directory: RoundDirectory, counts: Recorded | None = None
+) -> RoundExplanation | None:
+    """Return where they went, or None before we have the terms.
+
+    ``counts`` is what stands in the traffic file, if somebody has read it: it grows with every round.
+    """
+    if not directory.holds(Terms):
+        return None
+    found = recorded(session.home.traffic_path) if counts is None else counts
+    if found.counter is None:
         return None
     agreed = directory.load(Terms)
     up = down = Transfer()

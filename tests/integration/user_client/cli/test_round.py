@@ -6,6 +6,7 @@ import csv
 import re
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
@@ -163,6 +164,29 @@ def test_an_excluded_institution_is_told_by_every_command(odc: Odc) -> None:
     assert f"excluded by the analyst's operator: {HOSPITAL}" in odc("report", home=LEAD).out
     assert f"exclude party    {HOSPITAL}" in odc("ledger", "fetch", home=LEAD).out
     assert "operator has excluded hospital-a" in odc("receive").err
+
+
+def test_the_status_of_many_rounds_reads_what_was_counted_as_often_as_that_of_one(
+    odc: Odc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It grows with every round that there was."""
+    odc.consortium.until_anchored()
+    line = '{"kind": "control", "collaboration": "", "counter": "kernel", "sent": {}, "received": {}}'
+    odc.consortium.hospital.home.traffic_path.write_text(line)
+    counted, read, text_of = odc.consortium.hospital.home.traffic_path, list[Path](), Path.read_text
+
+    def noted(path: Path, *given: Any, **options: Any) -> str:
+        if path == counted:
+            read.append(path)
+        return text_of(path, *given, **options)
+
+    monkeypatch.setattr(Path, "read_text", noted)
+    assert len(odc("status", "--json").json["collaborations"]) == 1
+    of_one, read[:] = len(read), []
+    for _ in range(3):
+        odc.consortium.hospital.round(odc.consortium.publish()).fetch_terms()
+    assert len(odc("status", "--json").json["collaborations"]) == 4
+    assert 0 < len(read) == of_one
 
 
 def test_the_status_without_a_collaboration_says_so(odc: Odc) -> None:
