@@ -28,7 +28,7 @@ class ArraysNotSeenError(Exception):
         return (
             f"the compute worker {self.worker} does not see the arrays of this installation, with which"
             " nothing is wrong: the operator has to mount the directory of ODC_ANALYST_BLOB_URL there, under"
-            " the same path, and resume the round; the analyst's log has the path"
+            " the same path, start the worker again and resume the round; the analyst's log has the path"
         )
 
 

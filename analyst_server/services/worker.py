@@ -20,7 +20,7 @@ from typing import Final, ParamSpec, TypeVar
 from analyst_server.compute.dask_pool import ComputeUnreachableError
 from analyst_server.compute.pool import TellingExecutor, stop_process_pool, told_by
 from analyst_server.compute.sequence import load_libraries
-from analyst_server.compute.sight import ArraysNotSeenError
+from analyst_server.compute.sight import ArraysNotSeenError, worker_of
 from analyst_server.services import end, judging, latecomers, newer, reasons, retention, rounds
 from analyst_server.services.analyst import Analyst
 from analyst_server.store import Uplink
@@ -312,18 +312,24 @@ class Worker:
     def _run_step(
         self, collaboration_id: str, step: Callable[P, T], /, *args: P.args, **options: P.kwargs
     ) -> T:
-        """Run one step in the pool, and once more if its process is killed; renew the lease meanwhile."""
+        """Run one step in the pool, and once more if its process is killed; renew the lease meanwhile.
+
+        Also once more in a new process if it may not read: it may open the directory that was there when it
+        started, and not one that was mounted there since.
+        """
         run = partial(self._run_once, collaboration_id, step, *args, **options)
         try:
             return run()
         except BrokenProcessPool:
-            log.warning(
-                "round %s: a compute process ended unexpectedly; its step is run once more",
-                collaboration_id[:8],
-            )
-            self._drop_pool()
-            self._note_progress(collaboration_id, None)  # what was done is lost
-            return run()
+            why = "a compute process ended unexpectedly"
+        except PermissionError as error:
+            if worker_of(error) is not None:  # a new one would ask the same worker
+                raise
+            why = f"a compute process may not read the arrays ({error})"
+        log.warning("round %s: %s; its step is run once more", collaboration_id[:8], why)
+        self._drop_pool()
+        self._note_progress(collaboration_id, None)  # what was done is lost
+        return run()
 
     def _run_on_this_machine(
         self, collaboration_id: str, step: Callable[P, T], /, *args: P.args, **options: P.kwargs

@@ -170,7 +170,8 @@ def test_a_worker_that_does_not_see_the_arrays_is_named_and_no_institution(tmp_p
         made.contribute_all(found, 80)
         until(lambda: made.state(found) == "failed")
         status = made.lead.round(found).status()
-        assert re.search(r"the compute worker 127\.0\.0\.1:\d+ does not see the arrays", status["failure"])
+        failure = str(status["failure"])
+        assert re.search(r"the compute worker 127\.0\.0\.1:\d+ does not see the arrays", failure)
         assert status["waiting_for"] == ["the analyst: odc-analyst collaboration resume"]
         assert f"does not see the arrays in {shared}: it may not be read: Permission denied" in made.log()
         workers.blob_dir = shared

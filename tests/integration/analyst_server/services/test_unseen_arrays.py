@@ -99,6 +99,21 @@ def test_a_disk_of_a_worker_that_fails_is_not_the_analysts(world: World) -> None
     assert why == f"the disk of the compute worker {WORKER} cannot be used: permission denied"
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_process_that_started_before_the_mount_is_replaced_once(world: World, times: int) -> None:
+    """It may open the directory that was there then, and no other."""
+
+    def step(*_: Any, **__: Any) -> Any:
+        raise PermissionError(13, "Permission denied", "/srv/odc/arrays/uplink")
+
+    world.until_sealed()
+    runner = Watched(world, *(Pool(step) for _ in range(times)), Pool())
+    runner.run_round(rounds.claim(world.analyst, runner.owner, LEASE_S) or "")
+    assert world.state == ("released" if times == 1 else "failed")
+    if times == 2:
+        assert world.row().failure == "the analyst's disk cannot be used: permission denied"
+
+
 def released_with_a_late_consumer(world: World) -> None:
     terms = make_terms(
         parties=(LEAD, HOSPITAL, LATE), late_consumers=(LATE,), anchor=AnchorTerms(kind="haar", rows=4)
