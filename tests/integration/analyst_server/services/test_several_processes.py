@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -21,7 +21,7 @@ from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.meter import Meter, counts_of
 from analyst_server.services.regular_looks import RegularLooks
-from analyst_server.store import Downlink, Records
+from analyst_server.store import Collaboration, Downlink, Records
 from metering.counts import Counts, Flow
 from metering.server import Purpose
 from protocol.errors import LimitExceededError, StorageBusyError
@@ -76,6 +76,11 @@ def at_once(*actions: Callable[[], T]) -> list[T]:
         return list(threads.map(take, actions, timeout=LIMIT_S))
 
 
+def released(**changed: Any) -> Collaboration:
+    """Return the row of a released round, whose terms can be read."""
+    return collaboration(state="released", terms=signed("analyst", make_terms()), **changed)
+
+
 def steps(world: World) -> list[str]:
     """Return the events of the ledger, once it was found to be one chain."""
     with world.records.begin() as unit:
@@ -114,7 +119,7 @@ def test_a_round_is_claimed_once(world: World, processes: Sequence[Analyst]) -> 
 
 
 def test_a_model_is_claimed_once_to_be_judged(world: World, processes: Sequence[Analyst]) -> None:
-    put(world.records, collaboration(state="released", unjudged={"folder": "f"}))
+    put(world.records, released(unjudged={"folder": "f"}))
     found = at_once(*(partial(judging.claim, one, f"worker-{n}", LEASE_S) for n, one in enumerate(processes)))
     assert [one for one in found if one] == [ID]
 
@@ -122,7 +127,7 @@ def test_a_model_is_claimed_once_to_be_judged(world: World, processes: Sequence[
 def test_a_late_consumer_is_claimed_once(world: World, processes: Sequence[Analyst]) -> None:
     put(
         world.records,
-        collaboration(state="released", kept={"target": 1}),
+        released(kept={"target": 1}),
         uplink(1, receipt=b"r", received_at=1),
     )
     found = at_once(
@@ -136,7 +141,7 @@ def test_a_late_consumer_whose_downlink_is_just_written_is_not_claimed_again(
 ) -> None:
     put(
         world.records,
-        collaboration(state="released", kept={"target": 1}, lease_owner="worker-1", lease_until=1),
+        released(kept={"target": 1}, lease_owner="worker-1", lease_until=1),
         uplink(1, receipt=b"r", received_at=1),
     )
     other = replace(processes[1], leases=world.leases())
