@@ -13,7 +13,7 @@ from typing import Final
 
 from analyst_server.services import end
 from analyst_server.services.analyst import Analyst, readable_outline
-from analyst_server.store import Collaboration, Unit, Wanted
+from analyst_server.store import Collaboration, Unit, Wanted, by_question
 from protocol.errors import OutOfOrderError, StorageError
 from protocol.states import Event, State
 
@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 
 DAY_S: Final = 86_400
 _NOT_ENDED: Final = tuple(state for state in State if state not in end.ENDED)
-_ROWS_OF_A_QUESTION: Final = 500
-"""Rounds whose last steps are asked for at once: a question names each of them."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,7 @@ def kept(analyst: Analyst) -> list[Kept]:
     found = []
     with analyst.records.begin() as unit:
         rows = unit.collaborations(wanted=Wanted(states=_NOT_ENDED))
-        for start in range(0, len(rows), _ROWS_OF_A_QUESTION):
-            part = rows[start : start + _ROWS_OF_A_QUESTION]
+        for part in by_question(rows):
             times = erase_times(unit, part)
             found += [Kept(one.id, one.title, one.now_in, times[one.id]) for one in part if one.id in times]
     return sorted(found, key=lambda one: one.erase_at)

@@ -29,6 +29,7 @@ from analyst_server.store import (
     Unit,
     UplinkState,
     Wanted,
+    by_question,
 )
 from protocol.answers import Computing, MemberStatus, Status
 from protocol.codec import pack_list, pack_lists
@@ -41,8 +42,6 @@ from protocol.suspicions import Suspected
 
 MOST_LISTED: Final = 200
 """Collaborations of one page of a listing."""
-_ROWS_OF_A_QUESTION: Final = 500
-"""Collaborations that the records are asked about at once: a question names each of them."""
 _MOST_OF_A_PAGE: Final = 4096
 """Manifests that are read for one page; about half as many fit into a message."""
 
@@ -142,11 +141,7 @@ def newest(
 def _listed(analyst: Analyst, viewer: Identity | None, wanted: Wanted) -> list[Status]:
     with analyst.records.begin() as unit:
         rows = unit.collaborations(viewer.name if viewer else None, wanted)
-        found = [
-            one
-            for at in range(0, len(rows), _ROWS_OF_A_QUESTION)
-            for one in _statuses(unit, rows[at : at + _ROWS_OF_A_QUESTION], viewer, analyst.blobs)
-        ]
+        found = [one for part in by_question(rows) for one in _statuses(unit, part, viewer, analyst.blobs)]
     return [one.with_arrivals(analyst.blobs) for one in found]
 
 

@@ -9,7 +9,7 @@ from analyst_server.store.arrays import (
 )
 from analyst_server.store.blobs import Blobs, DirectoryBlobs, MemoryBlobs, only_server
 from analyst_server.store.leases import Leases
-from analyst_server.store.listings import Suspicions, Wanted
+from analyst_server.store.listings import Suspicions, Wanted, by_question
 from analyst_server.store.records import Records, Unit, place_of
 from analyst_server.store.revisions import require_known_copy
 from analyst_server.store.s3 import S3Blobs, remember_access
@@ -69,6 +69,7 @@ __all__ = [
     "UplinkState",
     "Wanted",
     "at_least_single",
+    "by_question",
     "id_of",
     "only_server",
     "place_of",

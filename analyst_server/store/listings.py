@@ -6,8 +6,8 @@ However many there are, a question is asked once for all that are named in it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Select, and_, func, or_, select, text
 from sqlalchemy.orm import undefer
@@ -25,7 +25,9 @@ from analyst_server.store.tables import (
 )
 from protocol.states import Event
 
-_BEHIND_ALL_DIGITS = "g"
+_BEHIND_ALL_DIGITS: Final = "g"
+_MOST_OF_A_QUESTION: Final = 500
+"""Collaborations that the records are asked about at once: a question names each of them."""
 
 
 class Wanted(NamedTuple):
@@ -63,7 +65,13 @@ class Suspicions(NamedTuple):
     left_out: Sequence[str]
 
 
-ALL = Wanted()
+ALL: Final = Wanted()
+
+
+def by_question(rows: Sequence[Collaboration]) -> Iterator[Sequence[Collaboration]]:
+    """Yield collaborations in parts, each of as many as one question may name."""
+    for start in range(0, len(rows), _MOST_OF_A_QUESTION):
+        yield rows[start : start + _MOST_OF_A_QUESTION]
 
 
 class Listings(Questions):

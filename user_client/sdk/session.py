@@ -80,7 +80,7 @@ class Session:
         self.clock = clock
         self._attempts, self._timeout_s = attempts, timeout_s
         self._connection: AnalystConnection | None = None
-        self._listed: list[Status] = []
+        self._titles: dict[str, str] = {}
         self._watches: dict[str, StatusWatch] = {}
 
     def __repr__(self) -> str:
@@ -187,8 +187,8 @@ class Session:
         query = f"begins={begins}" if begins else ""  # an analyst of an earlier version lists all
         answer = self.connection.ask_json(LIST_COLLABORATIONS, query=query)
         listed = statuses_in(answer.get("collaborations"))
-        self._listed = [row for row in listed if row["collaboration_id"].startswith(begins)]
-        return self._listed
+        self._titles.update({row["collaboration_id"]: row["title"] for row in listed})
+        return [row for row in listed if row["collaboration_id"].startswith(begins)]
 
     def round(
         self,
@@ -228,7 +228,7 @@ class Session:
 
     def title_of(self, collaboration_id: str) -> str:
         """Return the title of a collaboration that the analyst has listed in this session, else nothing."""
-        return next((row["title"] for row in self._listed if row["collaboration_id"] == collaboration_id), "")
+        return self._titles.get(collaboration_id, "")
 
     def _with_prefix(self, given: str) -> str:
         if not _PREFIX.fullmatch(given):

@@ -6,7 +6,6 @@ from itertools import count
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from sqlalchemy import Engine, event
 
 from analyst_server.services import certificates
 from protocol.errors import AlreadyExistsError, MalformedMessageError, NotFoundError, NotPermittedError
@@ -16,6 +15,7 @@ from protocol.messages import Renewal
 from tests.harness import certificates as fakes
 from tests.harness.certificates import CONSORTIUM_ID
 from tests.harness.enrolments import INVITATION_ID, certificate, request
+from tests.harness.statements import statements
 from tests.harness.world import HOSPITAL, LEAD, World, identity, signed
 
 REASON = b'{"reason": "your PKI has revoked the key"}'
@@ -174,15 +174,7 @@ def test_a_revocation_deletes_what_the_revoked_has_asked_for(world: World) -> No
 
 def test_a_page_of_requests_is_read_at_once(world: World) -> None:
     world.enrol(*(f"hospital-{number}" for number in range(20)))
-    asked: list[str] = []
-
-    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        asked.append(statement)
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
+    with statements() as asked:
         page = certificates.pending(world.analyst, identity(LEAD))
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
     assert len(page["enrolments"]) == 20
     assert sum("FROM enrolments" in statement for statement in asked) == 2

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
 
 from analyst_server import cli_options
 from analyst_server.services import end, exclusion, retention, rounds, views
@@ -16,28 +14,14 @@ from analyst_server.store import Wanted
 from protocol.errors import MalformedMessageError
 from tests.harness.app import Api, slug
 from tests.harness.computing import OWNER, claim, finish
+from tests.harness.statements import statements
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
 FEW, MANY = 3, 24
 
 
-@contextmanager
-def counted() -> Iterator[list[str]]:
-    """Yield the statements that are sent to a database meanwhile."""
-    found: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        found.append(statement)
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield found
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
-
-
 def number_of_questions(ask: Callable[[], object]) -> int:
-    with counted() as found:
+    with statements() as found:
         ask()
     return len(found)
 

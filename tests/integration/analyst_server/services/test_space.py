@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
 
 from analyst_server.services import end, rounds
 from analyst_server.services.ingest import Ingest
@@ -17,6 +14,7 @@ from analyst_server.services.space import KEPT_FREE_BYTES
 from analyst_server.store import DirectoryBlobs, sqlite
 from protocol.errors import DiskFullError, LimitExceededError
 from runtime.storage import RETRY_FULL_DISK_S
+from tests.harness.statements import statements
 from tests.harness.uploads import MANY_ROWS, hospital, offset_after
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
@@ -103,21 +101,6 @@ class Counted(Small):
     def partial_size(self, key: str) -> int | None:
         self.looks += 1
         return super().partial_size(key)
-
-
-@contextmanager
-def statements() -> Iterator[list[str]]:
-    """Yield what is asked of a database meanwhile."""
-    found: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        found.append(statement)
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield found
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
 
 
 def other_round(world: World, number: int) -> None:
