@@ -125,16 +125,16 @@ def _whole_or_nothing(target: Path, *, keep_directory: bool) -> Iterator[None]:
         with _naming_the_disk(target):
             yield
     except BaseException as error:
-        is_left = _is_left(target, keep_directory=keep_directory)
+        is_gone = _erase(target, keep_directory=keep_directory)
         if isinstance(error, StorageError) and str(target) in error.detail:
             what_is_left = f"{target} has a part of it, perhaps with the analyst's key: erase it"
             error.hint = "free space there, have the disk checked, or name a directory on another one; "
-            error.hint += what_is_left if is_left else "nothing was left of this backup"
+            error.hint += "nothing was left of this backup" if is_gone else what_is_left
         raise
 
 
-def _is_left(target: Path, *, keep_directory: bool) -> bool:
-    """Erase what is in a directory, and itself unless it is to be kept; return whether something is left."""
+def _erase(target: Path, *, keep_directory: bool) -> bool:
+    """Erase what is in a directory, and itself unless it is to be kept; return whether nothing is left."""
     try:
         for path in list(target.iterdir()):
             if path.is_dir() and not path.is_symlink():
@@ -144,8 +144,8 @@ def _is_left(target: Path, *, keep_directory: bool) -> bool:
         if not keep_directory:
             target.rmdir()
     except OSError:
-        return True
-    return False
+        return False
+    return True
 
 
 @contextmanager

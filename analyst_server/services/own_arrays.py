@@ -64,7 +64,7 @@ def _settle(analyst: Analyst) -> None:
 
 def _name(analyst: Analyst, unit: Unit) -> None:
     found = id_of(analyst.blobs)
-    if found is None and (lost := _nothing_of(analyst, unit)):
+    if found is None and (lost := _lost_uplinks(analyst, unit)):
         raise _not_in(analyst.blobs.place, f"it has none of the {lost} uplinks that were received")
     store_id = found or secrets.token_hex(16)
     unit.put_store_id(store_id)  # whoever does so at the same time waits here
@@ -72,8 +72,8 @@ def _name(analyst: Analyst, unit: Unit) -> None:
         analyst.blobs.write(STORE_ID_KEY, store_id.encode())
 
 
-def _nothing_of(analyst: Analyst, unit: Unit) -> int:
-    """Return how many uplinks the records have of which none is here; 0 if there are some."""
+def _lost_uplinks(analyst: Analyst, unit: Unit) -> int:
+    """Return how many uplinks the records name if none of them is here, and 0 if one is."""
     running = unit.collaborations_but_in((State.CLOSED, State.CANCELLED))
     received = [uplink for round_id in running for uplink in unit.received_uplinks(round_id)]
     is_here = any(analyst.blobs.exists(blob_key(uplink)) for uplink in received)

@@ -10,11 +10,13 @@ from typing import Any
 from analyst_server.services import downlinks, judging, rounds
 from analyst_server.services.worker import Worker
 from analyst_server.store import Uplink
+from protocol.anchor_terms import AnchorTerms
 from protocol.arrays import Layout, StreamReader
 from protocol.envelope import verify
 from protocol.messages import DownlinkManifest
 from tests.harness.certificates import NOW
-from tests.harness.world import World, identity
+from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
+from tests.harness.world import Uplink as CraftedUplink
 
 OWNER, OTHER, LEASE_S = "worker-1", "worker-2", 10
 LIMIT_S = 30
@@ -29,6 +31,21 @@ def finish(world: World, owner: str = OWNER, *, hold: bool = False) -> None:
     """Compute a claimed round and judge its model, here and now."""
     rounds.compute(world.analyst, world.id, owner, hold_release=hold)
     judge(world, owner)
+
+
+def release_and_follow(world: World, late: str) -> CraftedUplink:
+    """Release a round of two institutions, and send the uplink of a late consumer, which is returned."""
+    terms = make_terms(
+        parties=(LEAD, HOSPITAL, late), late_consumers=(late,), anchor=AnchorTerms(kind="haar", rows=4)
+    )
+    world.until_anchored(terms)
+    for number, party in enumerate((LEAD, HOSPITAL)):
+        world.send(make_uplink(terms, party, seed=number))
+    claim(world)
+    finish(world)
+    sent = make_uplink(terms, late, rows=0, seed=7)
+    world.send(sent)
+    return sent
 
 
 def judge(world: World, owner: str = OWNER) -> None:

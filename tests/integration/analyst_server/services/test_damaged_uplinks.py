@@ -16,7 +16,7 @@ from analyst_server.store import Uplink as UplinkRow
 from protocol.anchor_terms import AnchorTerms
 from protocol.arrays import raw_bytes
 from protocol.errors import DifferentUplinkError, DigestMismatchError, RoundFailedError
-from tests.harness.computing import LEASE_S, OWNER, Watched, claim, fetch, finish
+from tests.harness.computing import LEASE_S, OWNER, Watched, claim, fetch, finish, release_and_follow
 from tests.harness.uploads import whole_file
 from tests.harness.world import HOSPITAL, LEAD, Uplink, World, identity, make_terms, make_uplink
 
@@ -261,16 +261,7 @@ def test_what_reads_well_the_second_time_fails_the_round_with_a_warning(
 
 
 def test_a_late_consumer_whose_uplink_is_damaged_is_asked_again_and_not_refused(world: World) -> None:
-    terms = make_terms(
-        parties=(LEAD, HOSPITAL, LATE), late_consumers=(LATE,), anchor=AnchorTerms(kind="haar", rows=4)
-    )
-    world.until_anchored(terms)
-    for number, party in enumerate((LEAD, HOSPITAL)):
-        world.send(make_uplink(terms, party, seed=number))
-    claim(world)
-    finish(world)
-    late = make_uplink(terms, LATE, rows=0, seed=7)
-    world.send(late)
+    late = release_and_follow(world, LATE)
     anchor_bit(world, LATE)
     claimed = latecomers.claim(world.analyst, OWNER, LEASE_S)
     assert claimed is not None
@@ -283,7 +274,7 @@ def test_a_late_consumer_whose_uplink_is_damaged_is_asked_again_and_not_refused(
     claimed = latecomers.claim(world.analyst, OWNER, LEASE_S)
     assert claimed is not None
     latecomers.compute(world.analyst, claimed, OWNER)
-    assert np.frombuffer(fetch(world, LATE)[1][0], "<f4").size == terms.latent_dim**2
+    assert np.frombuffer(fetch(world, LATE)[1][0], "<f4").size == world.terms.latent_dim**2
 
 
 def test_a_damaged_target_is_no_reason_to_refuse_a_late_consumer(world: World) -> None:

@@ -11,10 +11,9 @@ from analyst_server.services import judging, latecomers, rounds, views
 from analyst_server.services import worker as worker_module
 from analyst_server.services.stored import blob_key
 from analyst_server.store import DamagedBlobError, Uplink
-from protocol.anchor_terms import AnchorTerms
-from tests.harness.computing import LEASE_S, Pool, Watched, claim, finish
+from tests.harness.computing import LEASE_S, Pool, Watched, release_and_follow
 from tests.harness.uploads import whole_file
-from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
+from tests.harness.world import HOSPITAL, LEAD, World, identity
 
 WORKER = "10.0.0.7:41234"
 LATE = "late-hospital"
@@ -114,23 +113,11 @@ def test_a_process_that_started_before_the_mount_is_replaced_once(world: World, 
         assert world.row().failure == "the analyst's disk cannot be used: permission denied"
 
 
-def released_with_a_late_consumer(world: World) -> None:
-    terms = make_terms(
-        parties=(LEAD, HOSPITAL, LATE), late_consumers=(LATE,), anchor=AnchorTerms(kind="haar", rows=4)
-    )
-    world.until_anchored(terms)
-    for number, party in enumerate((LEAD, HOSPITAL)):
-        world.send(make_uplink(terms, party, seed=number))
-    claim(world)
-    finish(world)
-    world.send(make_uplink(terms, LATE, rows=0, seed=7))
-
-
 @pytest.mark.parametrize("says", ["damaged", "another store"])
 def test_a_late_consumer_is_neither_refused_nor_asked_again(
     world: World, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    released_with_a_late_consumer(world)
+    release_and_follow(world, LATE)
     pool = says_damaged(world, LATE) if says == "damaged" else Pool(sees_nothing)
     runner = Watched(world, pool, make_own=Pool)
     claimed = latecomers.claim(world.analyst, runner.owner, LEASE_S)

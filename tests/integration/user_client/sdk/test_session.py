@@ -144,6 +144,15 @@ def test_the_analyst_is_asked_for_those_alone_whose_id_begins_so(
     assert asked == [f"begins={first[:8]}"]
 
 
+def test_a_title_stays_known_after_a_list_of_others(consortium: Consortium) -> None:
+    consortium.until_joined()
+    first, second = consortium.publish(), consortium.publish()
+    session = consortium.hospital
+    titles = {row["collaboration_id"]: row["title"] for row in session.collaborations()}
+    assert [row["collaboration_id"] for row in session.collaborations(begins=second)] == [second]
+    assert session.title_of(first) == titles[first] != ""
+
+
 def test_a_step_that_acts_means_no_collaboration_that_was_given_up(consortium: Consortium) -> None:
     consortium.until_accepted()
     old = consortium.id
