@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 TESTS ?= tests benchmarks/tests
 MANY ?= tests/integration tests/e2e
+# One more than there are cores: a test that plays a round waits for processes a sixth of its time.
+WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)))
 BIN := $(VENV)/bin
 PACKAGES := protocol metering runtime pages analyst_server user_client orthonormal_data_collaboration odc_demo fake_analyst
 
@@ -34,8 +36,8 @@ compose:  ## run the demo in containers (needs Docker with Compose v2); `docker 
 	docker compose up --build --detach
 	docker compose logs --follow --no-log-prefix summary
 
-test: setup  ## run the whole test suite, one file on each core
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(TESTS)
+test: setup  ## run the whole test suite, a file in each of WORKERS processes
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-many: setup  ## run tests of rounds with PostgreSQL, S3, two Dask workers and two analysts (needs an S3 server)
 	ODC_TEST_CONFIGURATION=many ODC_REQUIRE_S3=1 $(MAKE) test TESTS='$(MANY)'
