@@ -15,11 +15,17 @@ from analyst_server.compute.model_registry import trainable_of
 from analyst_server.training.metrics import score
 from analyst_server.training.models import fit_task
 from analyst_server.training.tasks import Classes
+from benchmarks.defaults.collaboration import Agreed, Encoded, Round
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
-from benchmarks.uplink.membership import aligned_rows
-from benchmarks.uplink.tables import default_cohort, sources
-from protocol.model_terms import DEFAULT_CANDIDATES, AutoTerms, CandidateTerms, ModelTerms
+from benchmarks.uplink.tables import Cohort, default_cohort, sources
+from protocol.model_terms import (
+    DEFAULT_CANDIDATES,
+    AutoTerms,
+    AveragedTerms,
+    CandidateTerms,
+    ModelTerms,
+)
 from user_client.sdk import DITHER
 from user_client.secret.expansion import haar
 
@@ -55,9 +61,10 @@ class Job:
 def run(job: Job, folder: Path | None) -> list[dict[str, Any]]:
     """Fit every kind of model, and those that depend on axes along three kinds of axes."""
     found = default_cohort(job.table, folder, parties=MEMBERS + OTHERS, rows=ROWS[job.table], seed=job.seed)
-    inside, outside = found.members[:MEMBERS], found.members[MEMBERS:]
-    rows, labels, own_map = aligned_rows(inside)
-    new = np.vstack([one.rows for one in outside]) @ own_map
+    outside = found.members[MEMBERS:]
+    trained, maps = played(found, MEMBERS, job.seed).trained_on()
+    rows, labels, senders = trained.aligned_rep, trained.labels, trained.senders
+    new = np.vstack([one.rows for one in outside]) @ maps[0]
     truth = np.concatenate([one.labels for one in outside])
     seen = {"table": job.table, "seed": job.seed}
     classes, rng = found.schema.label_column.outputs, np.random.default_rng(job.seed)
@@ -67,7 +74,6 @@ def run(job: Job, folder: Path | None) -> list[dict[str, Any]]:
         "random": haar(rng.bytes, rows.shape[1]),
     }
     results = []
-    senders = np.repeat(np.arange(MEMBERS), [len(one.rows) for one in inside])
     for kind, terms in KINDS.items():
         model = trainable_of(terms)
         along = turns if model.needs_principal_axes else {"any": turns["as aligned"]}
@@ -77,6 +83,14 @@ def run(job: Job, folder: Path | None) -> list[dict[str, Any]]:
             chosen = fitted.choice.candidates[fitted.choice.chosen].name if fitted.choice else kind
             results.append({**seen, "model": kind, "axes": axes, "chosen": chosen, "roc_auc": roc_auc})
     return results
+
+
+def played(found: Cohort, members: int, seed: int) -> Round:
+    """Return the round of the first members, by the terms that `default_cohort` drafted."""
+    inside = found.members[:members]
+    parties = [Encoded(one.rows, one.labels, one.rows[:0], one.labels[:0]) for one in inside]
+    agreed = Agreed(AveragedTerms(), found.schema.label_column, "i1", DITHER)
+    return Round(parties, [one.basis for one in inside], found.anchor, agreed, seed)
 
 
 def measure(options: Options) -> Report:

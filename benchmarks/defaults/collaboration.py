@@ -12,25 +12,25 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from analyst_server.compute.judging import Unjudged, judge_model
-from analyst_server.compute.model_registry import model_of, task_of
 from analyst_server.compute.sequence import (
+    AlignedRound,
     PartyArrays,
     RoundResult,
     RoundSpec,
     align_parties,
     compute_round,
 )
+from analyst_server.compute.training_rows import TrainingRows, training_rows
 from analyst_server.store import MemoryBlobs, StoredArray
-from analyst_server.training.models import fit_task
 from benchmarks.data import Matrix
+from orthonormal_data_collaboration.answering import Mapped, SharedModel
 from protocol.alignment_terms import AlignmentTerms
-from protocol.arrays import dequantise, little_endian, quantise, raw_bytes
+from protocol.arrays import little_endian, quantise, raw_bytes
 from protocol.labels import AnyLabel
 from protocol.messages import Dtype
 from protocol.model_terms import ModelTerms
 from protocol.table_schema import Schema
 from user_client.custody.keystream import KeyStream
-from user_client.onnx_model.process import Model
 from user_client.privacy.noise import add_dither
 from user_client.sdk.privacy import draw_basis, score_targets
 from user_client.secret.basis import principal_axes
@@ -77,29 +77,35 @@ class Round:
     """Of the dither: rounds with the same seed have the same noise."""
 
     def play(self) -> tuple[RoundResult, Predict]:
-        """Compute the round as the product does; return the result, and how members predict."""
+        """Compute and judge the round as the product does; return the result, and how members predict.
+
+        The judgement has a headline also where rows have noise and the report shows none: for this it is
+        made as if they had none.
+        """
         spec, blobs = self._sent()
         result = compute_round(spec, blobs)
-        judgement = judge_model(spec, blobs, Unjudged.of(spec.folder, result.alignment))
+        unjudged = Unjudged.of(spec.folder, result.alignment)
+        judgement = judge_model(replace(spec, rows_have_noise=False), blobs, unjudged)
         result = replace(result, model=replace(result.model, judgement=judgement))
-        maps = self._maps(result.alignment.changes_of_basis.open(blobs))
-        model = Model(result.model.onnx_file.open(blobs).tobytes())
-        output = self.agreed.label.model_output
-        return result, lambda index, rows: model.run((rows @ maps[index]).astype(np.float32), output)
+        return result, self._predict(spec, blobs, result)
 
     def play_unjudged(self) -> Predict:
-        """Compute the round without the analyst's judgement, which takes most of the time."""
+        """Compute the round as the product does, without the judgement, which takes most of the time."""
         spec, blobs = self._sent()
-        changes = align_parties(spec, blobs).changes_of_basis.open(blobs)
-        aligned = [
-            _decoded(blobs, party.rep, party.rep_scale) @ change
-            for party, change in zip(spec.parties, changes, strict=True)
-        ]
-        labels = np.concatenate([party.labels for party in self.parties])
-        model = model_of(self.agreed.model)
-        fitted = fit_task(model, np.vstack(aligned), labels, task_of(self.agreed.label))
-        maps = self._maps(changes)
-        return lambda index, rows: np.asarray(fitted.predictions(rows @ maps[index]))
+        return self._predict(spec, blobs, compute_round(spec, blobs))
+
+    def trained_on(self) -> tuple[TrainingRows, list[Matrix]]:
+        """Return the rows that the analyst trains the model on, and ``F_i G_i`` of every party."""
+        spec, blobs = self._sent()
+        alignment = align_parties(spec, blobs)
+        rows = training_rows(spec, blobs, alignment.changes_of_basis.open(blobs), alignment.left_out)
+        return rows, self._maps(spec, blobs, alignment)
+
+    def _predict(self, spec: RoundSpec, blobs: MemoryBlobs, result: RoundResult) -> Predict:
+        onnx_file = result.model.onnx_file.open(blobs).tobytes()
+        model = SharedModel(onnx_file, self.agreed.label.model_output)
+        answers = [Mapped(to_model, model) for to_model in self._maps(spec, blobs, result.alignment)]
+        return lambda index, rows: answers[index](rows)
 
     def _sent(self) -> tuple[RoundSpec, MemoryBlobs]:
         blobs, normal = MemoryBlobs(), np.random.default_rng([self.seed, 2]).standard_normal
@@ -124,7 +130,7 @@ class Round:
             labels = stored(f"{index}/labels", party.labels, self.agreed.label.wire_dtype)
             arrays.append(
                 PartyArrays(
-                    f"party-{index}",
+                    _name(index),
                     rep,
                     anchor_rep,
                     labels,
@@ -134,19 +140,22 @@ class Round:
                 )
             )
         spec = RoundSpec(
-            tuple(arrays),
+            tuple(sorted(arrays, key=lambda one: (-one.rep.shape[0], one.party))),  # as the analyst has them
             self.agreed.label,
             AlignmentTerms(),
             self.agreed.model,
             anchor_is_isotropic=True,
             folder="result",
-            # as if the rows had no noise: the headline that is not shown then, and by how much it is wrong
-            rows_have_noise=False,
+            rows_have_noise=self.agreed.dither > 0,
         )
         return spec, blobs
 
-    def _maps(self, changes: NDArray[Any]) -> list[Matrix]:
-        return [basis @ change for basis, change in zip(self.bases, changes, strict=True)]
+    def _maps(self, spec: RoundSpec, blobs: MemoryBlobs, alignment: AlignedRound) -> list[Matrix]:
+        """Return ``F_i G_i`` of every party, with G_i as the downlink has it."""
+        downlink_dtype = np.float64 if self.agreed.rep_dtype == "f8" else np.float32
+        changes = alignment.changes_of_basis.open(blobs).astype(downlink_dtype)
+        by_party = {one.party: change for one, change in zip(spec.parties, changes, strict=True)}
+        return [basis @ by_party[_name(index)] for index, basis in enumerate(self.bases)]
 
 
 def encoded(sent: pa.Table, test: pa.Table, schema: Schema) -> Encoded:
@@ -183,6 +192,5 @@ def one_span(bases: Sequence[Matrix], source: ByteSource) -> list[Matrix]:
     return [shared @ haar(source, shared.shape[1]) for _ in bases]
 
 
-def _decoded(blobs: MemoryBlobs, stored: StoredArray, scale: StoredArray | None) -> NDArray[Any]:
-    array = stored.open(blobs)
-    return array if scale is None else dequantise(array, scale.open(blobs))
+def _name(index: int) -> str:
+    return f"party-{index}"
