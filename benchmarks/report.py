@@ -20,16 +20,30 @@ OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
     "==": operator.eq,
 }
+NOTHING_CLAIMED: Final = 3
+"""Exit code of a benchmark that made no claim: that all of none hold says nothing."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "cryptography", "onnxruntime")
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A figure we publish, with the bound it must satisfy. ``value`` is measured, never set."""
+class Figure:
+    """A figure we publish; without a bound where none would say that anything is good enough.
+
+    ``value`` is measured, never set.
+    """
 
     id: str
     value: float
     unit: str
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.value:.4g} {self.unit} (published without a bound)"
+
+
+@dataclass(frozen=True)
+class Claim(Figure):
+    """A figure with the bound it must satisfy."""
+
     op: Op
     bound: float
 
@@ -51,17 +65,30 @@ class Report:
     conditions: dict[str, Any] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
 
     @property
-    def holds(self) -> bool:
-        return all(claim.holds for claim in self.claims)
+    def exit_code(self) -> int:
+        """Return 0 if all claims hold, 1 if one does not, `NOTHING_CLAIMED` if there is none."""
+        if not self.claims:
+            return NOTHING_CLAIMED
+        return 0 if all(claim.holds for claim in self.claims) else 1
 
     def claim(self, claim_id: str, value: float, unit: str, op: Op, bound: float) -> Claim:
         """Add a claim and return it."""
-        if any(claim.id == claim_id for claim in self.claims):
-            raise ValueError(f"claim {claim_id!r} is made twice")
+        self._refuse_twice(claim_id)
         self.claims.append(Claim(claim_id, float(value), unit, op, float(bound)))
         return self.claims[-1]
+
+    def figure(self, figure_id: str, value: float, unit: str) -> Figure:
+        """Add a figure without a bound and return it."""
+        self._refuse_twice(figure_id)
+        self.figures.append(Figure(figure_id, float(value), unit))
+        return self.figures[-1]
+
+    def _refuse_twice(self, name: str) -> None:
+        if any(one.id == name for one in [*self.claims, *self.figures]):
+            raise ValueError(f"claim {name!r} is made twice")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the document that ``--json`` writes (docs/benchmarks.md)."""
@@ -81,6 +108,7 @@ class Report:
                 }
                 for claim in self.claims
             ],
+            "figures": [vars(figure) for figure in self.figures],
         }
 
 
@@ -133,9 +161,11 @@ def main(measure: Callable[[Options], Report], arguments: Sequence[str] | None =
     if given.json is not None:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(report.as_dict(), indent=2, allow_nan=False) + "\n")
-    for claim in report.claims:
-        print(claim)
-    return 0 if report.holds else 1
+    for published in [*report.claims, *report.figures]:
+        print(published)
+    if not report.claims:
+        print(f"{report.benchmark}: no claim was made")
+    return report.exit_code
 
 
 def _processor() -> str:
