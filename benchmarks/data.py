@@ -14,9 +14,11 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
@@ -101,6 +103,17 @@ def read_checked(directory: Path, name: str) -> bytes:
 def read_table(directory: Path, name: str) -> list[dict[str, str]]:
     """Return the rows of a ``.csv.gz`` file, checked as `read_checked` does."""
     return _table(read_checked(directory, name))
+
+
+def read_typed_table(directory: Path, name: str) -> pa.Table:
+    """Return a ``.csv.gz`` file with the types that pyarrow sees in it, checked as `read_checked` does."""
+    return pyarrow.csv.read_csv(io.BytesIO(gzip.decompress(read_checked(directory, name))))
+
+
+def read_arrays(directory: Path, name: str) -> Mapping[str, NDArray[Any]]:
+    """Return the arrays of a ``.npz`` file, checked as `read_checked` does."""
+    with np.load(io.BytesIO(read_checked(directory, name))) as stored:
+        return {key: stored[key] for key in stored.files}
 
 
 def mnist(directory: Path) -> Dataset:
@@ -240,7 +253,7 @@ def _digits() -> tuple[Matrix, Labels]:
 
 
 def _images(name: str, directory: Path, train: str, test: str) -> Dataset:
-    parts = [np.load(io.BytesIO(read_checked(directory, path))) for path in (train, test)]
+    parts = [read_arrays(directory, path) for path in (train, test)]
     (rows, labels), (test_rows, test_labels) = [
         (part["X"].reshape(len(part["y"]), -1) / 255.0, part["y"].astype(np.int64)) for part in parts
     ]

@@ -23,6 +23,7 @@ from analyst_server.alignment import align
 from analyst_server.training.metrics import score
 from analyst_server.training.mlp import Mlp
 from analyst_server.training.models import fit
+from benchmarks.data import read_arrays
 from benchmarks.report import Options, Report, main
 from metering.formulas import FORMULA_BITS, uplink
 from protocol.arrays import dequantise, quantise
@@ -101,7 +102,7 @@ def works(data: Path | None) -> Iterator[Work]:
         yield Work("digits", digits.data, digits.target, None, 10, 100, 20, split)
     if data is None:
         return
-    train, test = (np.load(data / "mnist" / f"mnist_{part}.npz") for part in ("train60k", "t10k"))
+    train, test = (read_arrays(data, f"mnist/mnist_{part}.npz") for part in ("train60k", "t10k"))
     for split in ("alike", "two classes"):
         yield Work("mnist", train["X"], train["y"], (test["X"], test["y"]), 10, 100, 100, split)
 

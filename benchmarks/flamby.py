@@ -19,11 +19,12 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.compute
 from sklearn.model_selection import train_test_split
 
 from analyst_server.compute.model_registry import model_of, task_of
 from analyst_server.training.models import fit_task
+from benchmarks.data import read_typed_table
 from benchmarks.defaults.collaboration import Encoded, Predict, drafted_round, encoded
 from benchmarks.defaults.tables import Source, for_all_members
 from benchmarks.parallel import run_all
@@ -58,7 +59,7 @@ class Job:
 
 def heart(folder: Path, seed: int) -> list[Centre]:
     """Return the four hospitals of Fed-Heart-Disease, 740 rows."""
-    table = pyarrow.csv.read_csv(folder / "heart" / "heart_uci_4site.csv.gz")
+    table = read_typed_table(folder, "heart/heart_uci_4site.csv.gz")
     kept = table.drop_columns([name for name in HEART_DROPPED if name != "site"])
     kept = kept.filter(pa.array(~np.any([column.is_null().to_numpy() for column in kept.columns], axis=0)))
     centres = []
@@ -75,7 +76,7 @@ def heart(folder: Path, seed: int) -> list[Centre]:
 
 def tcga(folder: Path) -> list[Centre]:
     """Return the six regions of Fed-TCGA-BRCA with its split, 1088 rows."""
-    table = pyarrow.csv.read_csv(folder / "tcga_brca" / "tcga_brca.csv.gz")
+    table = read_typed_table(folder, "tcga_brca/tcga_brca.csv.gz")
     centres = []
     for number in range(6):
         parts = [_fold(table, f"{part}_{number}") for part in ("train", "test")]

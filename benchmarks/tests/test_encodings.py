@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import data
 from benchmarks.encodings import (
     NUMBER_TYPES,
     Work,
@@ -51,8 +53,13 @@ def test_parties_of_two_classes_have_two_classes_and_no_row_twice() -> None:
     assert len(np.unique(np.concatenate(parts))) == digits.parties * digits.rows
 
 
-def test_mnist_is_measured_where_it_is_given(tmp_path: Path) -> None:
+def test_mnist_is_measured_where_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mnist").mkdir()
     for part in ("train60k", "t10k"):
         np.savez(tmp_path / "mnist" / f"mnist_{part}.npz", X=np.zeros((4, 6), "u1"), y=np.arange(4))
+    with pytest.raises(data.DataFileError, match="expected"):
+        list(works(tmp_path))
+    names = (f"mnist/mnist_{part}.npz" for part in ("train60k", "t10k"))
+    digests = {name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in names}
+    monkeypatch.setattr(data, "SHA256", digests)
     assert [work.name for work in works(tmp_path)].count("mnist") == 2

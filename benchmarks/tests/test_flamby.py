@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from benchmarks.flamby import Job, heart, measure, run, tcga
+from benchmarks import data
+from benchmarks.flamby import Centre, Job, heart, measure, run, tcga
 from benchmarks.report import Options
+
+NAMES = ("heart/heart_uci_4site.csv.gz", "tcga_brca/tcga_brca.csv.gz")
 
 
 def written(path: Path, table: pa.Table) -> None:
@@ -21,8 +26,16 @@ def written(path: Path, table: pa.Table) -> None:
     path.write_bytes(gzip.compress(plain.read_bytes()))
 
 
+@pytest.fixture
+def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory with tables of our own, whose checksums stand for those of the real ones."""
+    digests = {name: hashlib.sha256((made / name).read_bytes()).hexdigest() for name in NAMES}
+    monkeypatch.setattr(data, "SHA256", digests)
+    return made
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     top, rng = tmp_path_factory.mktemp("flamby"), np.random.default_rng(0)
     ill = rng.integers(0, 2, 240)
     told = ill + 0.5 * rng.standard_normal(240)
@@ -69,6 +82,14 @@ def test_both_are_played_by_drafted_terms(folder: Path, table: str, least: float
     assert found["features"] == 2
     assert least < found["together_undefended"] <= 100
     assert abs(found["together_undefended"] - found["central"]) < 10
+
+
+@pytest.mark.parametrize("read", [lambda folder: heart(folder, 0), tcga])
+def test_another_file_than_the_one_measured_is_refused(
+    made: Path, read: Callable[[Path], list[Centre]]
+) -> None:
+    with pytest.raises(data.DataFileError, match="expected"):
+        read(made)
 
 
 def test_without_the_tables_nothing_is_claimed() -> None:
