@@ -1,25 +1,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.flower.fedavg import mlp
+from benchmarks.flower.fedavg import mlp, party
 from benchmarks.report import Report
+from benchmarks.wire import by_round, flower
 from benchmarks.wire.claims import add_claims, control_bytes, downlink_ratio, meter_gap, uplink_ratio
 from benchmarks.wire.compare import Compared
 from benchmarks.wire.flower import Federation
 from benchmarks.wire.ours import Round, typical
-from benchmarks.wire.tables import bundled, large_uplinks
+from benchmarks.wire.tables import bundled, hand_picked, large_uplinks
 from metering.explanation import Control, Explanation, PartyExplanation
 from odc_demo.namespaces import Counters
 from odc_demo.sitting import Exchanged
 from protocol.terms import Terms
+from user_client.sdk import DITHER, draft_terms
+
+DRAFTED = bundled()
 
 
-@pytest.mark.parametrize("work", [*bundled(), large_uplinks(rows=50)], ids=lambda work: work.name)
+@pytest.mark.parametrize(
+    "work", [*DRAFTED, *hand_picked(None), large_uplinks(rows=50)], ids=lambda work: work.name
+)
 def test_the_terms_of_every_data_set_are_valid(work: Any) -> None:
     ids = {"consortium_id": 32 * "a", "collaboration_id": 32 * "b"}
     terms = Terms.model_validate({**work.terms(), **ids}, strict=False)
@@ -27,8 +34,21 @@ def test_the_terms_of_every_data_set_are_valid(work: Any) -> None:
     assert set(terms.parties) == set(work.by_party)
 
 
+@pytest.mark.parametrize("work", DRAFTED, ids=lambda work: work.name)
+def test_what_is_claimed_is_under_terms_as_the_lead_drafts_them(work: Any) -> None:
+    """`odc terms draft` writes them; what differs is that all rows train."""
+    drafted = draft_terms(
+        work.by_party[work.parties[0]],
+        label=work.schema.label_column.name,
+        parties=work.parties,
+        title=f"Benchmark: {work.name}",
+    ).content
+    assert work.terms() == {**drafted, "hold_out": 0.0}
+    assert (drafted["rep_dtype"], drafted["dither"], drafted["model"]) == ("i1", DITHER, {"kind": "averaged"})
+
+
 def test_no_row_of_the_digits_is_at_two_parties() -> None:
-    (digits,) = (work for work in bundled() if work.name == "digits")
+    (digits,) = (work for work in DRAFTED if work.name == "digits")
     assert sum(table.num_rows for table in digits.by_party.values()) + digits.hold_out.num_rows == 1797
 
 
@@ -137,14 +157,44 @@ def test_every_round_of_ours_counts_for_the_worst_of_all() -> None:
         return Round({"predicted": seconds}, {"a": LINE}, {"a": explained}, _report(0), {"accuracy": 0.9})
 
     rounds = (played(1, OWN), played(2, OWN), played(9, talkative))
-    flower = Federation(100, {"a": LINE}, {"accuracy": 0.9})
+    federation = Federation(100, {"a": LINE}, {"accuracy": 0.9})
+    early = Federation(10, {"a": LINE}, {"accuracy": 0.9})
+    compared = Compared(DRAFTED[0], rounds, federation, federation, [0.9, 0.9], early)
     found = Report("wire")
     sitting = {"b": Exchanged(9_000, 15_000, 0), "c": Exchanged(8_000, 16_500, 3_200)}
-    add_claims(found, played(1, large), [Compared(bundled()[0], rounds, flower, flower)], sitting)
+    add_claims(found, played(1, large), [compared], sitting)
     claims = {claim.id: claim for claim in found.claims}
     assert claims["control_bytes_per_party"].value == 16_500
     assert not claims["control_bytes_per_party"].holds
     assert claims["control_bytes_with_joining"].value == 27_700
     assert claims["control_bytes_with_joining"].holds
     assert not claims["meter_vs_interface"].holds  # the interface saw nothing of what the talkative said
-    assert claims["flower_seconds"].value == 50
+    assert (claims["flower_seconds"].value, claims["flower_seconds"].holds) == (50, True)
+    sooner = claims["flower_seconds_to_our_score"]
+    assert (sooner.value, sooner.bound, sooner.holds) == (5, claims["flower_seconds"].bound, False)
+
+
+def test_flowers_score_is_known_after_each_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As its clients compute it: each trains, and the server takes the mean, weighted by rows."""
+    work = DRAFTED[0]
+    flower._lay_out(work, tmp_path / "flower")
+    monkeypatch.setenv("FEDAVG_DATA", str(tmp_path / "flower"))
+    found = by_round.accuracies(tmp_path / "flower", len(work.parties), 2, rounds=2)
+    weights = mlp.initial_weights(*party.shape())
+    for number in (1, 2):
+        sent = [
+            party.fit(index, weights, epochs=flower.EPOCHS, federated_round=number)
+            for index in range(len(work.parties))
+        ]
+        weights = [
+            np.average(
+                np.stack([arrays[place] for arrays, _ in sent]), axis=0, weights=[rows for _, rows in sent]
+            ).astype(np.float32)
+            for place in range(4)
+        ]
+        assert found[number - 1] == pytest.approx(party.keep(0, weights)[0])
+
+
+def test_the_first_round_that_is_as_good_is_counted_from_one() -> None:
+    assert by_round.first_round([0.5, 0.8, 0.7, 0.9], 0.8) == 2
+    assert by_round.first_round([0.5, 0.8], 0.81) is None

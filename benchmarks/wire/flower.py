@@ -26,7 +26,6 @@ import numpy as np
 from analyst_server.training.metrics import score
 from benchmarks.wire.tables import Work
 from odc_demo.namespaces import ANALYST_ADDRESS, Counters, Machine, Star, star
-from protocol.table_schema import Schema
 from user_client.tables import encode_labels, encode_rows
 
 HERE: Final = Path(__file__).parents[1] / "flower"
@@ -79,7 +78,7 @@ def install(environment: Path) -> str:
     return told.stdout.strip()
 
 
-def supported(work: Work, environment: Path, out: Path) -> Federation:
+def supported(work: Work, environment: Path, out: Path, *, rounds: int = ROUNDS) -> Federation:
     """Run a SuperLink, a SuperNode at each party, and `flwr run`; return the measurements."""
 
     def drive(run: _Run) -> None:
@@ -93,7 +92,7 @@ def supported(work: Work, environment: Path, out: Path) -> Federation:
                 *("--superlink", f"{ANALYST_ADDRESS}:{_PORT}", "--node-config", f"partition-id={index}"),
             )
         run.wait_for_text("superlink", "Uvicorn running")
-        settings = f"rounds={ROUNDS} epochs={EPOCHS} parties={len(work.parties)}"
+        settings = f"rounds={rounds} epochs={EPOCHS} parties={len(work.parties)}"
         run.call(run.net.analyst, "flwr", "run", str(run.app), "benchmark", "--run-config", settings)
 
     return _measure(work, environment, out, drive)
@@ -139,7 +138,7 @@ def _lay_out(work: Work, out: Path) -> Any:
     to spend a round on these statistics; here it gets them for free.
     """
     out.mkdir(parents=True)
-    schema = Schema.model_validate(work.table_schema, strict=False)
+    schema = work.schema
     rows = [encode_rows(table, schema) for table in work.by_party.values()]
     mean = np.vstack(rows).mean(axis=0)
     scale = float(np.sqrt(np.vstack(rows).var(axis=0).mean()))

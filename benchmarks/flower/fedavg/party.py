@@ -26,8 +26,13 @@ def load(name: str) -> tuple[Matrix, NDArray[np.int64]]:
 def fit(index: int, weights: Weights, *, epochs: int, federated_round: int) -> tuple[Weights, int]:
     """Train on the rows of party ``index``; return the weights and the number of rows."""
     rows, labels = load(f"party-{index}")
-    seed = 1000 * federated_round + index
+    seed = seed_of(federated_round, index)
     return train(weights, rows, labels, epochs=epochs, seed=seed), len(rows)
+
+
+def seed_of(federated_round: int, index: int) -> int:
+    """Return the seed of the order of a party's rows in one round."""
+    return 1000 * federated_round + index
 
 
 def keep(index: int, weights: Weights) -> tuple[float, int]:
