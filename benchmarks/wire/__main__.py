@@ -1,4 +1,4 @@
-"""A whole round of ours compared with federated averaging by Flower: 40 rounds, and those until it is as good.
+"""A whole round of ours compared with federated averaging by Flower: 40 rounds, and until it is as good.
 
 Bytes, seconds and scores, under drafted terms; with ``--full`` also under hand-picked ones without noise, of
 which nothing is claimed. Needs Linux, root and `ip` (network namespaces). Flower gets its own virtual

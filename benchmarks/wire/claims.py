@@ -99,7 +99,7 @@ def add_claims(
 
 
 def _add_claims_on_flower(found: Report, compared: Sequence[Compared]) -> None:
-    """Add what Flower costs over ours after all its rounds, and until it scores as ours: one bound for both."""
+    """Add what Flower costs over ours after all rounds, and until it scores as ours, with the same bounds."""
     for one in compared:
         name = f"flower_bytes_{one.work.name}"
         if one.work.name in BYTES_BOUNDS:
