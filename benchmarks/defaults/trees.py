@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 from benchmarks.data import Labels, Matrix
-from benchmarks.defaults.rivals import Part
+from benchmarks.defaults.rivals import Part, divided
 
 DEPTHS: Final = (3, 8)
 """8 is that of Flower's example."""
@@ -28,7 +28,6 @@ TREES: Final = 500
 """Of a federated forest, in all."""
 LEAVES: Final = (1, 5)
 """Fewest rows in a leaf."""
-TUNED_ON: Final = 0.2
 
 
 class MissingLibraryError(ImportError):
@@ -61,7 +60,7 @@ def federated_boosting(parts: Sequence[Part], test: Matrix, *, seed: int) -> NDA
     ----------
     .. [1] Flower, FedXgbBagging and the example xgboost-comprehensive, https://flower.ai/docs.
     """
-    fitted, kept = _divided(parts, seed)
+    fitted, kept = divided(parts, seed)
     best = (np.inf, 0, 0.0, 0)
     for depth in DEPTHS:
         for rate in (RATE, RATE / len(parts)):
@@ -86,7 +85,7 @@ def federated_forest(parts: Sequence[Part], classes: int, test: Matrix, *, seed:
     share of the trees on its own rows, and the forest of all is the union. The fewest rows in a leaf are
     chosen on kept rows.
     """
-    fitted, (kept, truth) = _divided(parts, seed)
+    fitted, (kept, truth) = divided(parts, seed)
     losses = []
     for leaf in LEAVES:
         found = _forest(fitted, classes, kept, leaf, seed)
@@ -133,18 +132,6 @@ def _forest(parts: Sequence[Part], classes: int, test: Matrix, leaf: int, seed: 
         total[:, forest.classes_] += share * forest.predict_proba(test)
         trees += share
     return total / trees
-
-
-def _divided(parts: Sequence[Part], seed: int) -> tuple[list[Part], tuple[Matrix, Labels]]:
-    """Return the parts without a fifth of their rows, and these fifths together."""
-    rng = np.random.default_rng([seed, 4])
-    fitted, kept = [], []
-    for rows, labels in parts:
-        order = rng.permutation(len(rows))
-        count = round(TUNED_ON * len(rows))
-        kept.append((rows[order[:count]], labels[order[:count]]))
-        fitted.append((rows[order[count:]], labels[order[count:]]))
-    return fitted, (np.vstack([rows for rows, _ in kept]), np.concatenate([labels for _, labels in kept]))
 
 
 def _probability(margins: NDArray[Any]) -> NDArray[Any]:
