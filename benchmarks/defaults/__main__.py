@@ -55,6 +55,7 @@ def measure(options: Options) -> Report:
     report.conditions |= {
         "data": "real and bundled" if options.data else "bundled and made up",
         "score": "ROC-AUC in percent (one class against the rest) on rows kept back, the mean over parties",
+        "terms": "drafted by the largest party, with the levels of all rows that are sent; ten are scored",
         "seeds": list(SEEDS),
         "judged_seeds": [SEEDS[0]],
         "processes": cores(),
@@ -69,7 +70,8 @@ def _shown(outcomes: Iterator[Outcome], count: int) -> Iterator[Outcome]:
         print(
             f"{number}/{count} {setup.table}, {setup.split}, {outcome.parties} parties:"
             f" together {outcome.scores['together']:.1f}, alone {mean_gain([outcome], 'alone'):+.1f},"
-            f" closed form {mean_gain([outcome], 'closed form'):+.1f}, warned {outcome.warnings}",
+            f" closed form {mean_gain([outcome], 'closed form'):+.1f}, warned {outcome.warnings},"
+            f" levels added {outcome.corrections.levels}, rows unscored {outcome.corrections.unscored}",
             file=sys.stderr,
             flush=True,
         )

@@ -15,6 +15,8 @@ Outcomes = Mapping[Setup, Sequence[Outcome]]
 """The outcomes of each setup, one for each seed."""
 MISSED: Final = 3.0
 """Points of loss to staying alone that somebody must have been warned of."""
+MOST_LOST: Final = 1.0
+LOSS_UNIT: Final = "points of ROC-AUC"
 
 
 def gather(outcomes: Iterable[Outcome]) -> dict[Setup, list[Outcome]]:
@@ -28,21 +30,9 @@ def gather(outcomes: Iterable[Outcome]) -> dict[Setup, list[Outcome]]:
 def add_claims(report: Report, outcomes: Outcomes) -> None:
     """Add a row for each setup, and the claims."""
     report.rows += [_row(setup, found) for setup, found in outcomes.items()]
-    unannounced = [
-        mean_gain(found, "alone") for found in outcomes.values() if not any(one.warnings for one in found)
-    ]
-    report.claim(
-        "default_worst_loss_to_local", -min(unannounced, default=0.0), "points of ROC-AUC", "<=", 1.0
-    )
+    _add_claims_on_staying_alone(report, outcomes)
     to_closed_form = [-mean_gain(found, "closed form") for found in outcomes.values()]
     report.claim("default_mean_gap_to_closed_form", float(np.mean(to_closed_form)), "points", "<=", 1.0)
-    missed = [
-        one
-        for found in outcomes.values()
-        for one in found
-        if one.scores["alone"] - one.scores["together"] > MISSED and not one.warnings
-    ]
-    report.claim("warnings_missed", len(missed), "rounds", "==", 0)
     tails = [found for setup, found in outcomes.items() if setup.table == "lognormal_3"]
     to_pooled = [-mean_gain(found, "central") for found in tails]
     report.claim("heavy_tails_gap_to_pooled", max(to_pooled, default=np.nan), "points", "<=", 2.0)
@@ -53,6 +43,38 @@ def add_claims(report: Report, outcomes: Outcomes) -> None:
         name = f"default_mean_gap_to_{rival.replace(' ', '_')}"
         report.conditions[name] = round(float(np.mean(gaps)), 2)
         print(f"{name} {report.conditions[name]} points, at most {max(gaps):.2f}")
+
+
+def _add_claims_on_staying_alone(report: Report, outcomes: Outcomes) -> None:
+    """Add what joining may cost: anywhere, and where nobody was told before; and what a warning is worth.
+
+    A product that always warns could claim nothing of losses without a warning.
+    """
+    losses = {setup: -mean_gain(found, "alone") for setup, found in outcomes.items()}
+    warned = {setup for setup, found in outcomes.items() if any(one.warnings for one in found)}
+    report.claim("default_worst_loss_to_local", max(losses.values()), LOSS_UNIT, "<=", MOST_LOST)
+    quiet = [loss for setup, loss in losses.items() if setup not in warned]
+    if quiet:
+        report.claim("default_worst_unannounced_loss", max(quiet), LOSS_UNIT, "<=", MOST_LOST)
+    unwarned = [one for found in outcomes.values() for one in found if not one.warnings]
+    if unwarned:
+        missed = [one for one in unwarned if one.scores["alone"] - one.scores["together"] > MISSED]
+        report.claim("warnings_missed", len(missed), "rounds", "==", 0)
+    report.conditions["nothing_to_claim"] = [
+        name
+        for name, cases in (("default_worst_unannounced_loss", quiet), ("warnings_missed", unwarned))
+        if not cases
+    ]
+    of_warned = [losses[setup] for setup in warned]
+    report.conditions["warnings"] = {
+        "setups": len(losses),
+        "setups_warned": len(warned),
+        "setups_warned_that_lose": sum(loss > 0 for loss in of_warned),
+        "setups_that_lose": sum(loss > 0 for loss in losses.values()),
+        "mean_gain_of_warned": round(-float(np.mean(of_warned)), 2) if of_warned else None,
+    }
+    told = ", ".join(f"{name} {value}" for name, value in report.conditions["warnings"].items())
+    print(f"without a bound: {told}; nothing to claim: {report.conditions['nothing_to_claim'] or 'none'}")
 
 
 def mean_gain(outcomes: Sequence[Outcome], rival: str) -> float:
@@ -74,5 +96,7 @@ def _row(setup: Setup, outcomes: Sequence[Outcome]) -> dict[str, object]:
         "headlines": len(told),
         "headline_error": round(float(np.mean(told)), 2) if told else None,
         "warned": sum(one.warnings > 0 for one in outcomes),
+        "levels_added": round(float(np.mean([one.corrections.levels for one in outcomes])), 1),
+        "rows_unscored": round(float(np.mean([one.corrections.unscored for one in outcomes])), 1),
         "seeds": len(outcomes),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,7 +20,15 @@ from analyst_server.training.models import Model, fit
 from benchmarks.data import Labels, Matrix
 from benchmarks.defaults import rivals
 from benchmarks.defaults.collaboration import Agreed, Encoded, Round, one_span
-from benchmarks.defaults.tables import LABEL, Source, bundled, for_all_members, real
+from benchmarks.defaults.tables import (
+    LABEL,
+    Source,
+    bundled,
+    for_all_members,
+    levels_added,
+    of_known_levels,
+    real,
+)
 from protocol.model_terms import ModelTerms
 from protocol.table_schema import Schema
 from user_client.custody.keystream import KeyStream
@@ -64,6 +72,22 @@ class Party:
 
 
 @dataclass(frozen=True)
+class Corrections:
+    """What the members changed in the draft, so that it fits all rows that are sent.
+
+    Attributes
+    ----------
+    levels : int
+        Levels of columns that the largest party, which drafts, does not have.
+    unscored : int
+        Rows kept back with a level that nobody has sent: `odc predict` refuses them, and they are left out.
+    """
+
+    levels: int
+    unscored: int
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What one setup came to for one seed.
 
@@ -76,6 +100,7 @@ class Outcome:
     warnings : int
         How many parties were told before sending that the collaboration may predict worse: the signal is
         below the threshold of the terms, or cannot be told.
+    corrections : Corrections
     """
 
     setup: Setup
@@ -87,6 +112,7 @@ class Outcome:
     scores: dict[str, float]
     headline: float | None
     warnings: int
+    corrections: Corrections = field(default_factory=lambda: Corrections(0, 0))
 
 
 def run_job(job: tuple[Setup, int, bool], *, folder: Path | None) -> Outcome:
@@ -98,6 +124,8 @@ def run_job(job: tuple[Setup, int, bool], *, folder: Path | None) -> Outcome:
 @dataclass(frozen=True)
 class Assembled:
     """What the members of one setup have before anything is sent, by the terms that the largest drafted.
+
+    The terms are corrected to fit the rows that all of them send.
 
     Attributes
     ----------
@@ -122,6 +150,7 @@ class Assembled:
     least_signal: float
     source: KeyStream
     scored: list[Scored]
+    corrections: Corrections
 
     @property
     def classes(self) -> int:
@@ -140,7 +169,9 @@ def assemble(setup: Setup, seed: int, folder: Path | None) -> Assembled:
     parties = sorted(parties, key=lambda party: -party.table.num_rows)  # the largest leads
     names = sorted(set(source.table[LABEL].to_pylist()))
     drafted = draft_terms(parties[0].table, label=LABEL, parties=["a"], title="benchmark", classes=names)
-    schema = for_all_members(Schema.model_validate(drafted.content["table_schema"], strict=False), source)
+    parties, schema, corrections = corrected(
+        Schema.model_validate(drafted.content["table_schema"], strict=False), parties
+    )
     encoded = [_encode(party, schema) for party in parties]
     terms: Any = TypeAdapter(ModelTerms).validate_python(drafted.content["model"])
     streams = KeyStream(np.random.default_rng([seed, 1]).bytes(32), "benchmark")
@@ -164,7 +195,20 @@ def assemble(setup: Setup, seed: int, folder: Path | None) -> Assembled:
         drafted.content["least_signal"],
         streams,
         scored_parties(encoded, own_tests=setup.split == "sites", classes=classes),
+        corrections,
     )
+
+
+def corrected(drafted: Schema, parties: Sequence[Party]) -> tuple[list[Party], Schema, Corrections]:
+    """Return a draft with the levels of all rows that are sent, and the parties with the rows that it fits.
+
+    A row that is kept back corrects nothing, because nobody has seen it when the terms are signed.
+    """
+    sent = Source("sent", pa.concat_tables([party.table for party in parties]))
+    schema = for_all_members(drafted, sent)
+    known = [replace(party, kept_back=of_known_levels(party.kept_back, schema)) for party in parties]
+    before, after = (sum(one.kept_back.num_rows for one in each) for each in (parties, known))
+    return known, schema, Corrections(levels_added(drafted, schema), before - after)
 
 
 def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcome:
@@ -197,6 +241,7 @@ def run(setup: Setup, seed: int, folder: Path | None, *, judged: bool) -> Outcom
         scores,
         headline,
         sum(_warns(signal, held.least_signal) for signal in held.signals),
+        held.corrections,
     )
 
 

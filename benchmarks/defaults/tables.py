@@ -156,11 +156,39 @@ def _source(
 def for_all_members(schema: Schema, source: Source) -> Schema:
     """Return a schema drafted by one member with the levels and ranges of every member's rows.
 
-    So the members would correct it, after `odc terms check`.
+    So the members would correct it, after `odc terms check`. A column with a level for all other texts needs
+    no correction.
+
+    Parameters
+    ----------
+    source : Source
+        The rows that the members check: whatever it has besides shapes the schema as well.
     """
     return schema.model_copy(
         update={"columns": tuple(_widened(column, schema, source) for column in schema.columns)}
     )
+
+
+def levels_added(drafted: Schema, corrected: Schema) -> int:
+    """Return how many levels a corrected schema has that the draft has not."""
+    return sum(
+        len(after.levels) - len(before.levels)
+        for before, after in zip(drafted.columns, corrected.columns, strict=True)
+        if isinstance(before, CategoricalColumn | LevelsColumn)
+        and isinstance(after, CategoricalColumn | LevelsColumn)
+    )
+
+
+def of_known_levels(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return the rows all of whose levels the schema has: `odc predict` refuses any other."""
+    known = np.ones(table.num_rows, np.bool_)
+    for column in schema.columns:
+        if isinstance(column, CategoricalColumn | LevelsColumn) and not _takes_others(column):
+            texts = {*column.levels, *schema.missing_in(column)}
+            known &= [
+                field is None or str(field).strip() in texts for field in table[column.name].to_pylist()
+            ]
+    return table.filter(pa.array(known))
 
 
 def raw_rows(table: pa.Table, schema: Schema) -> NDArray[Any]:
@@ -185,10 +213,15 @@ def _widened(column: Any, schema: Schema, source: Source) -> Any:
     if isinstance(column, NumericColumn):
         numbers = [float(text) for text in texts]
         return column.model_copy(update={"low": min(numbers), "high": max(numbers)})
-    if not isinstance(column, CategoricalColumn | LevelsColumn):
+    if not isinstance(column, CategoricalColumn | LevelsColumn) or _takes_others(column):
         return column
     more = sorted(texts - set(column.levels))
     update: dict[str, Any] = {"levels": (*column.levels, *more)}
     if isinstance(column, LevelsColumn):
         update["shares"] = (*column.shares, *[0.0] * len(more))
     return column.model_copy(update=update)
+
+
+def _takes_others(column: CategoricalColumn | LevelsColumn) -> bool:
+    """Return whether one level of a column takes every text that is not listed."""
+    return isinstance(column, LevelsColumn) and column.other is not None

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from sklearn.metrics import roc_auc_score
 
+from benchmarks.defaults import rivals
 from benchmarks.defaults.claims import add_claims, gather
 from benchmarks.defaults.collaboration import one_span
-from benchmarks.defaults.experiment import Outcome, Setup, divide, run
+from benchmarks.defaults.experiment import Outcome, Party, Setup, corrected, divide, run
 from benchmarks.defaults.tables import bundled
 from benchmarks.report import Report
+from protocol.table_schema import Schema
+from user_client.sdk import draft_terms
 
 
 @pytest.mark.parametrize("split", ["iid", "dirichlet", "one class"])
@@ -38,22 +43,71 @@ def test_one_span_is_that_of_all_bases() -> None:
     assert np.abs(found[0] - found[1]).max() > 0.1
 
 
-def outcome(together: float, *, warnings: int = 0, headline: float | None = None) -> Outcome:
+def test_a_row_that_is_kept_back_corrects_no_draft_and_is_left_out_if_it_has_a_level_of_its_own() -> None:
+    def table(*levels: str) -> pa.Table:
+        return pa.table({"ward": levels, "label": ["no", "yes"] * (len(levels) // 2)})
+
+    lead = Party(table("a", "b", "a", "b"), table("a", "c"))
+    other = Party(table("a", "c", "c", "a"), table("d", "c"))
+    drafted = draft_terms(lead.table, label="label", parties=["a"], title="test").content["table_schema"]
+    parties, schema, corrections = corrected(Schema.model_validate(drafted, strict=False), [lead, other])
+    assert getattr(schema.columns[0], "levels", None) == ("a", "b", "c")
+    assert (corrections.levels, corrections.unscored) == (1, 1)
+    assert [party.kept_back["ward"].to_pylist() for party in parties] == [["a", "c"], ["c"]]
+    assert [party.table.num_rows for party in parties] == [4, 4]
+
+
+@pytest.mark.parametrize("parts", [4, 12])
+def test_federated_averaging_learns_from_all_institutions(parts: int) -> None:
+    source = bundled()["breast_cancer"]()
+    rows = np.column_stack([source.table[f"x{index}"].to_numpy() for index in range(30)])
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    each = list(
+        zip(np.array_split(rows[:400], parts), np.array_split(source.labels[:400], parts), strict=True)
+    )
+    found = rivals.federated_averaging(each, 2, rows[400:], seed=0)
+    assert roc_auc_score(source.labels[400:], found[:, 1]) > 0.97
+
+
+def outcome(
+    together: float, *, warnings: int = 0, headline: float | None = None, parties: int = 4
+) -> Outcome:
     rivals = dict.fromkeys(
         ("alone", "closed form", "central", "central boosting", "axes alone", "one span", "undefended"), 80.0
     )
-    setup = Setup("lognormal_3", "iid", 4)
+    setup = Setup("lognormal_3", "iid", parties)
     return Outcome(setup, 0, 3, 2, 4, 100, {"together": together, **rivals}, headline, warnings)
 
 
-def test_a_loss_that_was_announced_is_no_claim_broken() -> None:
-    quiet, announced = Report("defaults"), Report("defaults")
-    add_claims(quiet, gather([outcome(70), outcome(80)]))
-    add_claims(announced, gather([outcome(70, warnings=1), outcome(80)]))
-    assert [claim.value for claim in quiet.claims if claim.id == "default_worst_loss_to_local"] == [5.0]
-    assert [claim.value for claim in quiet.claims if claim.id == "warnings_missed"] == [1]
-    assert [claim.holds for claim in announced.claims if claim.id == "default_worst_loss_to_local"] == [True]
-    assert [claim.value for claim in announced.claims if claim.id == "warnings_missed"] == [0]
+def claimed(*outcomes: Outcome) -> tuple[dict[str, tuple[float, bool]], Report]:
+    report = Report("defaults")
+    add_claims(report, gather(outcomes))
+    return {claim.id: (claim.value, claim.holds) for claim in report.claims}, report
+
+
+def test_a_loss_breaks_the_claim_whether_it_was_announced_or_not() -> None:
+    quiet, _ = claimed(outcome(70), outcome(80))
+    assert quiet["default_worst_loss_to_local"] == (5.0, False)
+    assert quiet["default_worst_unannounced_loss"] == (5.0, False)
+    assert quiet["warnings_missed"] == (1, False)
+    announced, _ = claimed(outcome(70, warnings=1), outcome(80), outcome(81, parties=10))
+    assert announced["default_worst_loss_to_local"] == (5.0, False)
+    assert announced["default_worst_unannounced_loss"] == (-1.0, True)
+    assert announced["warnings_missed"] == (0, True)
+
+
+def test_a_product_that_always_warns_has_nothing_to_claim_and_loses_its_bound() -> None:
+    claims, report = claimed(*[outcome(60, warnings=1)] * 3, outcome(90, warnings=2, parties=10))
+    assert claims["default_worst_loss_to_local"] == (20.0, False)
+    assert {"default_worst_unannounced_loss", "warnings_missed"}.isdisjoint(claims)
+    assert report.conditions["nothing_to_claim"] == ["default_worst_unannounced_loss", "warnings_missed"]
+    assert report.conditions["warnings"] == {
+        "setups": 2,
+        "setups_warned": 2,
+        "setups_warned_that_lose": 1,
+        "setups_that_lose": 1,
+        "mean_gain_of_warned": -5.0,
+    }
 
 
 def test_the_error_of_the_headline_is_that_of_the_rounds_that_have_one() -> None:
