@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.defaults import trees
 from benchmarks.defaults.experiment import Setup, assemble
 from benchmarks.defaults.tables import raw_rows
-from benchmarks.instead import mean_lead, rows, run
+from benchmarks.instead import COUNTS, lead_of_better_alone, mean_lead, rows, run
 
 
 def _made_up(seed: int, *, rows: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -82,6 +82,7 @@ def test_every_way_is_scored_on_one_setup() -> None:
     found = run((Setup("breast_cancer", "iid", 4), 0), folder=None)
     assert found.pop("parties") == 4
     assert found.pop("rows") == 454
+    assert [found.pop(name) for name in COUNTS[2:]] == [0, 0]
     assert min(found.values()) > 95
     assert max(found.values()) <= 100
 
@@ -89,6 +90,13 @@ def test_every_way_is_scored_on_one_setup() -> None:
 def test_a_lead_is_paired_by_seed() -> None:
     each = [{"together": 70.0, "other": 71.0, "parties": 4}, {"together": 90.0, "other": 91.0, "parties": 4}]
     assert mean_lead(each, "other") == 1
-    row = next(row for row in rows(Setup("heart", "sites", 0), [one | {"rows": 9} for one in each])[1:])
+    counts = {"rows": 9, "levels added": 1, "rows unscored": 0}
+    row = next(row for row in rows(Setup("heart", "sites", 0), [one | counts for one in each])[1:])
     assert (row["lead"], row["lead_half_width"]) == (1.0, 0.0)
     assert row["half_width"] > 100
+
+
+def test_the_way_of_staying_alone_that_counts_is_the_better_one_of_each_setup() -> None:
+    each = [{"together": 80.0, "alone": 77.0, "alone, tuned logistic": 79.0}]
+    assert lead_of_better_alone(each) == -1
+    assert lead_of_better_alone([each[0] | {"alone": 82.0}]) == 2
