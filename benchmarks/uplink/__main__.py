@@ -42,9 +42,15 @@ def measure(options: Options) -> Report:
 
 def _shown(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for row in rows:
-        figures = {key: round(value, 1) if isinstance(value, float) else value for key, value in row.items()}
-        print("  ".join(f"{key} {value}" for key, value in figures.items()), flush=True)
+        print("  ".join(f"{key} {_told(value)}" for key, value in row.items()), flush=True)
         yield row
+
+
+def _told(value: Any) -> str:
+    """Return a figure as text; None is an attack that does not apply to the table."""
+    if value is None:
+        return "not applicable"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 if __name__ == "__main__":
