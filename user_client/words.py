@@ -185,10 +185,12 @@ def signal_in_words(
             " or say too little about it"
         )
     measure = "ROC-AUC" if signal.measure == "roc_auc" else "concordance"
+    several = "s" if signal.curves > 1 else ""
+    curved = f", which curves along {signal.curves} direction{several}," if signal.curves else ""
     words = (
-        f"a model of your own rows alone has a {measure} of {signal.auc:.1%}; as many leading axes of the"
-        f" rows as latent dimensions keep {signal.kept:.2f} of its score (R squared), and by themselves give"
-        f" {signal.projected_auc:.1%}"
+        f"a model of your own rows alone{curved} has a {measure} of {signal.auc:.1%}; as many leading axes of"
+        f" the rows as latent dimensions keep {signal.kept:.2f} of its score (R squared), and by themselves"
+        f" give {signal.projected_auc:.1%}"
     )
     if least is not None and signal.kept < least:
         words += f"\nthe terms ask for {least:g}: " + (

@@ -19,7 +19,7 @@ from protocol.texts import why_not_new
 from user_client.privacy.information import Information
 from user_client.rows import class_counts
 from user_client.sdk.agreement import LEAST_SIGNAL, Agreement, AgreementOptions, check_choice
-from user_client.sdk.drafting_curves import bends_of, model_of, remarks_on_curves
+from user_client.sdk.drafting_curves import bends_of, model_of, remarks_on_curves, remarks_on_directions
 from user_client.sdk.lower_dimensions import Kept, kept_by_fewer
 from user_client.sdk.privacy import bits_of, measured, score_targets
 from user_client.secret.basis import principal_axes
@@ -203,7 +203,10 @@ def _measured(rows: pa.Table, schema: Schema, wanted: int | None, agreement: Agr
     latent_dim = wanted or fewest
     leading = axes[:, :latent_dim]
     signal = score.along(leading) if score else None
-    on_curves = list(_remarks_on_curves(schema, encoded, labels, targets, agreement)) if targets else []
+    curves = signal.curves if signal else 0
+    on_curves = (
+        list(_remarks_on_curves(schema, encoded, labels, targets, agreement, curves)) if targets else []
+    )
     return _Measured(
         latent_dim,
         signal,
@@ -220,14 +223,20 @@ def _measured(rows: pa.Table, schema: Schema, wanted: int | None, agreement: Agr
 
 
 def _remarks_on_curves(
-    schema: Schema, encoded: Matrix64, labels: NDArray[Any], targets: Targets, agreement: Agreement
+    schema: Schema,
+    encoded: Matrix64,
+    labels: NDArray[Any],
+    targets: Targets,
+    agreement: Agreement,
+    curves: int,
 ) -> Iterator[str]:
-    """Yield what the drafted model misses of some of the rows."""
+    """Yield what the drafted model misses of some of the rows, whose own score has so many ``curves``."""
     model = model_of(agreement.model_terms()["model"], agreement.task)
     some = measured(encoded)
-    return remarks_on_curves(
+    yield from remarks_on_curves(
         schema, encoded[some], labels[some], targets.of(some), model, bends_of(model, agreement.dither)
     )
+    yield from remarks_on_directions(curves, model)
 
 
 def draft_terms_from_dictionary(

@@ -30,6 +30,8 @@ COMPARED_ROWS: Final = 2000
 """Most rows on which the model is compared with the bands of all columns."""
 SEEMS: Final = 1.5
 """Standard errors from which on a column is named among those with curves, once there are some."""
+_STRAIGHT: Final = frozenset({"cox", "logistic", "ridge"})
+"""Kinds that draw no curve and no product of two numbers."""
 _NAMED: Final = 5
 _CURVED: Final = {"classes": "mlp or random-feature-svm", "number": "mlp"}
 """Kinds that draw the curves which the drafted model misses, by the task (docs/defaults.md)."""
@@ -98,6 +100,23 @@ def remarks_on_curves(
         yield f"{name}: {told.in_words()}; {_advice(name, told)}"
     if not named and (words := _together(schema, rows, labels, targets, model)):
         yield words
+
+
+def remarks_on_directions(curves: int, model: ModelTerms) -> Iterator[str]:
+    """Yield what to do where the label curves along some directions and the model of a draft is straight."""
+    kinds = {one.kind for one in candidates_of(model)}
+    if not curves or not kinds <= _STRAIGHT:
+        return
+    directions = "one direction" if curves == 1 else f"{curves} directions"
+    yield (
+        f"{ON_MODEL}{model.kind}: the label curves along {directions} of the rows, as where a value is bad"
+        " when high and when low, or only where another is high, and this model is straight: "
+        + (
+            "write what curves into a column of its own in every table"
+            if "cox" in kinds
+            else "draft again with --model averaged"
+        )
+    )
 
 
 def _advice(name: str, told: Told) -> str:

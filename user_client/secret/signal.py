@@ -1,7 +1,7 @@
 """What a party's own rows say about the label, and how much of that lies along their leading axes.
 
-The measure is a ridge regression of the classes, labels or numbers on the rows. It needs neither the analyst
-nor anybody else's rows.
+The measure is a ridge regression of the classes, labels or numbers on the rows, and where these curve, on
+squares and products along a few directions as well. It needs neither the analyst nor anybody else's rows.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from user_client.rows import Rows, blocks_of
 from user_client.scores import c_index, concordance, roc_auc
 from user_client.secret.expansion import Matrix64
+from user_client.secret.hessian import curved_weights, hessian_directions, products
 from user_client.secret.targets import Targets
 
 PENALTIES: Final = np.geomspace(1e-4, 1e3, 15)
@@ -29,6 +30,10 @@ With d events among many more rows, the concordance of scores that owe nothing t
 deviation of 1 / sqrt(12 d) (Mann and Whitney). Left-out scores owe something to each other, and vary up to
 twice as much: of tables of noise with 200 to 1000 rows, 5 to 50 % of them with the event, 2 % pass this.
 """
+
+
+CLEAR_AUC: Final = 0.97
+"""A regression with such a score leaves too little of the label to look for curves in."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +51,15 @@ class Signal:
         survival Harrell's.
     measure : {"roc_auc", "concordance"}
         Which of them these are.
+    curves : int
+        Along how many directions the label curves, whose squares and products are part of the score.
     """
 
     kept: float
     auc: float
     projected_auc: float
     measure: Literal["roc_auc", "concordance"] = "roc_auc"
+    curves: int = 0
 
 
 @dataclass(frozen=True)
@@ -153,7 +161,9 @@ class Ridge:
 
 @dataclass(frozen=True, repr=False)
 class OwnScore:
-    """A party's own score of its rows, ``X w``, by a ridge regression of the classes, or of the numbers.
+    """A party's own score of its rows: ``X w``, by a ridge regression of the classes, or of the numbers.
+
+    Where the label curves along some directions, squares and products along these are part of the score.
 
     Attributes
     ----------
@@ -162,7 +172,10 @@ class OwnScore:
     frame : (m, r) ndarray, optional
         An orthonormal basis of the rows' span, where there are fewer rows than features; otherwise the
         coordinates are the features.
-    weights : (r, k) ndarray
+    weights : (r, k) or (r, k + q) ndarray
+        Of the regression, and behind these what varies as the score of squares and products does.
+    curves : (r, q) ndarray
+        The directions of these; q is 0 where the label does not curve.
     rows : (s, r) ndarray
         The centred rows on which the score is measured: all, or some of them.
     targets : (s, k) ndarray
@@ -176,6 +189,7 @@ class OwnScore:
     regression: Ridge
     frame: Matrix64 | None
     weights: Matrix64
+    curves: Matrix64
     rows: Matrix64
     targets: Matrix64
     times: NDArray[Any] | None
@@ -226,20 +240,24 @@ class OwnScore:
     def along(self, axes: Matrix64) -> Signal:
         """Return how much of the score lies along some axes: orthonormal columns, (m, l)."""
         inside = self._in_frame(axes)
-        all_of_them = self.regression
-        along = Ridge(
-            inside.T @ all_of_them.gram @ inside,
-            inside.T @ all_of_them.cross,
-            all_of_them.target_energy,
-            all_of_them.rows,
-        )
         lost = self.weights - inside @ (axes.T @ self._in_features(self.weights))
         return Signal(
             1 - float(np.trace(self._products(lost)) / np.trace(self._products(self.weights))),
             self.auc,
-            _quality(self.rows @ inside, self.targets, *along.solve(), self.measure, self.times),
+            self._quality_along(inside),
             self.measure,
+            self.curves.shape[1],
         )
+
+    def _quality_along(self, inside: Matrix64) -> float:
+        """Return how good a score of the rows' coordinates along some axes is."""
+        coordinates = self.rows @ inside
+        if self.curves.shape[1]:
+            features = np.hstack([coordinates, products(coordinates, inside.T @ self.curves)])
+            return _fitted(features, self.targets, self.measure, self.times)[0]
+        whole = self.regression
+        along = Ridge(inside.T @ whole.gram @ inside, inside.T @ whole.cross, whole.target_energy, whole.rows)
+        return _quality(coordinates, self.targets, *along.solve(), self.measure, self.times)
 
     def dimensions(self, axes: Matrix64, least: float) -> int:
         """Return how many of the first axes, orthonormal columns (m, m), keep ``least`` of the score."""
@@ -331,9 +349,45 @@ def _solved(
     measure: Literal["roc_auc", "concordance"] = "concordance" if is_number else "roc_auc"
     weights, inverse = regression.solve()
     auc = _quality(centred, told, weights, inverse, measure, times)
+    curves = _curves(centred, told, told - centred @ weights, measure, times) if auc < CLEAR_AUC else None
+    if curves is None:
+        curves = np.zeros((centred.shape[1], 0))
+    else:
+        features = np.hstack([centred, products(centred, curves)])
+        auc, of_both = _fitted(features, told, measure, times)
+        curved = curved_weights(centred, curves, of_both[centred.shape[1] :])
+        weights = np.hstack([weights, curved])
     if auc < _least_auc(times):
         return None
-    return OwnScore(regression, frame, weights, centred, told, times, auc, measure)
+    return OwnScore(regression, frame, weights, curves, centred, told, times, auc, measure)
+
+
+def _curves(
+    centred: Matrix64,
+    told: Matrix64,
+    residuals: Matrix64,
+    measure: Literal["roc_auc", "concordance"],
+    times: NDArray[Any] | None,
+) -> Matrix64 | None:
+    """Return the directions along which the label curves, if a score is better with them."""
+
+    def quality(features: Matrix64, numbers: NDArray[np.int64]) -> float:
+        return _fitted(features, told[numbers], measure, None if times is None else times[numbers])[0]
+
+    return hessian_directions(centred, residuals, quality)
+
+
+def _fitted(
+    features: Matrix64,
+    told: Matrix64,
+    measure: Literal["roc_auc", "concordance"],
+    times: NDArray[Any] | None,
+) -> tuple[float, Matrix64]:
+    """Return how good a regression on features is, each row scored without itself, and its weights."""
+    features, targets = features - features.mean(axis=0), told - told.mean(axis=0)
+    energy = float(np.square(targets).sum())
+    weights, inverse = Ridge(features.T @ features, features.T @ targets, energy, len(features)).solve()
+    return _quality(features, targets, weights, inverse, measure, times), weights
 
 
 def _least_auc(times: NDArray[Any] | None) -> float:

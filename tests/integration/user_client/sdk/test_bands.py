@@ -115,6 +115,37 @@ def test_of_a_table_without_curves_nothing_is_said(seed: int) -> None:
             assert not [one for one in said if "bands" in one]
 
 
+def product(seed: int, rows: int = 900) -> pa.Table:
+    """Columns that follow few factors, and two that follow none and tell the label by their product alone."""
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((rows, 3))
+    x = np.hstack([factors @ rng.standard_normal((3, 12)), rng.standard_normal((rows, 2))])
+    x[:, :12] += 0.3 * rng.standard_normal((rows, 12))
+    odds = 0.7 * factors[:, 0] + 3 * np.sign(x[:, 12] * x[:, 13])
+    told = np.where(rng.random(rows) < 1 / (1 + np.exp(-odds)), "yes", "no")
+    return pa.table({**{f"x{i}": x[:, i] for i in range(14)}, "y": told})
+
+
+def test_a_product_of_columns_counts_for_the_latent_dimension() -> None:
+    """A regression on the rows follows the factor alone, for which the first axes are enough."""
+    found = drafted(product(1))
+    assert found.signal is not None
+    assert found.signal.curves == 2
+    assert found.signal.auc > 0.85
+    assert found.signal.kept > 0.95
+    few = drafted(product(1), latent_dim=3).signal
+    assert few is not None
+    assert few.kept < 0.3
+    assert few.projected_auc < 0.7
+
+
+@pytest.mark.parametrize(("model", "is_said"), [("logistic", True), ("averaged", False)])
+def test_a_straight_model_of_a_label_that_curves_is_named(model: str, *, is_said: bool) -> None:
+    said = [one for one in on_model(drafted(product(1), model=model)) if "2 directions" in one]
+    assert bool(said) == is_said
+    assert all("--model averaged" in one for one in said)
+
+
 def test_sums_are_advised_to_take_random_features() -> None:
     table = several(0, 1.3)
     found = drafted(table, parties=["a", "b", "c"])

@@ -185,6 +185,54 @@ def test_no_more_directions_take_the_place_of_axes_than_the_score_needs(latent_d
     assert count == 1 or kept_by_least < 0.95, "so many were not needed"
 
 
+def curved(count: int = 900, features: int = 12) -> tuple[Rows, NDArray[Any]]:
+    """Return rows whose label is a product of the two features that vary least."""
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((count, features)) * np.geomspace(4, 0.25, features)
+    return rows, (rows[:, 10] * rows[:, 11] > 0).astype(int)
+
+
+def test_a_label_that_is_a_product_has_a_score_and_the_axes_that_it_needs() -> None:
+    rows, labels = curved()
+    score, axes = score_of(rows, labels), principal_axes(rows)[1]
+    leading, all_of_them = (score.along(axes[:, :count]) for count in (10, 12))
+    assert leading.curves == 2
+    assert leading.kept < 0.1 < 0.95 < all_of_them.kept
+    assert leading.projected_auc < 0.6 < 0.9 < all_of_them.projected_auc
+    assert all_of_them.auc == pytest.approx(all_of_them.projected_auc, abs=0.01)
+    assert score.dimensions(axes, 0.95) == 12
+
+
+def test_a_basis_takes_the_directions_of_a_product_in_place_of_axes() -> None:
+    rows, labels = curved()
+    score, axes = score_of(rows, labels), principal_axes(rows)[1]
+    directions = score.missing_from(axes, 4, 0.95)
+    assert directions.shape == (12, 2)
+    basis = draw_secret_basis(rows, 4, np.random.default_rng(0).bytes, include=directions)
+    assert score.along(basis).kept > 0.95
+
+
+def test_a_number_and_survival_that_curve_have_their_directions_too() -> None:
+    rows, _ = curved()
+    rng = np.random.default_rng(5)
+    risk = 16 * rows[:, 11] ** 2  # of variance 2
+    numbers = (risk + 0.5 * rng.standard_normal(len(rows))).astype(np.float32)
+    times = rng.exponential(np.exp(-risk)).astype(np.float32) + np.float32(1e-3)
+    by_number, by_time = targets_of(numbers), targets_of(times, are_times=True)
+    for targets in (by_number, by_time):
+        found = signal.score_of(rows, targets)
+        assert found is not None
+        assert found.along(np.eye(12)[:, :11]).kept < 0.2
+        assert found.along(np.eye(12)).curves == 1
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_digits])
+def test_a_table_that_a_straight_score_explains_has_no_curves(load: Any) -> None:
+    rows, labels = load(return_X_y=True)
+    rows = (rows - rows.mean(axis=0)) / (rows.std(axis=0) + 1e-9)
+    assert score_of(rows, labels).curves.shape == (rows.shape[1], 0)
+
+
 def test_the_rows_of_a_score_are_not_shown() -> None:
     assert repr(score_of(*rows_with_label_along(0, count=50))) == "<OwnScore of 50 rows>"
 
