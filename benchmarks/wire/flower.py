@@ -98,13 +98,14 @@ def supported(work: Work, environment: Path, out: Path, *, rounds: int = ROUNDS)
     return _measure(work, environment, out, drive)
 
 
-def grpc_api(work: Work, environment: Path, out: Path) -> Federation:
+def grpc_api(work: Work, environment: Path, out: Path, *, rounds: int = ROUNDS) -> Federation:
     """Run `start_server` and `start_client`, deprecated by Flower; return the measurements."""
 
     def drive(run: _Run) -> None:
         module = ("python", "-m", "fedavg.grpc_api")
         address = f"{ANALYST_ADDRESS}:{_PORT}"
-        run.start(run.net.analyst, "server", *module, "server", address, str(len(work.parties)), str(ROUNDS))
+        counts = (str(len(work.parties)), str(rounds))
+        run.start(run.net.analyst, "server", *module, "server", address, *counts)
         run.wait_for_text("server", "gRPC server running")
         for index, party in enumerate(work.parties):
             run.start(
