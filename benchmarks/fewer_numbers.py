@@ -1,15 +1,16 @@
 """What it costs one institution, and the others, that it sends fewer numbers of a row than they do.
 
-Terms as they are drafted, but for the alignment: `isotropic` needs equal numbers, so `imakura` with equal
-ones stands between. Three institutions have a table's rows; the last one sends three quarters or half of l.
-All are tested on rows of their own that did not train. `python -m benchmarks.fewer_numbers --data DIR`.
+Terms as the lead drafts them from its own training rows, but for the alignment: `isotropic` needs equal
+numbers, so `imakura` with equal ones stands between. Three institutions have a table's rows; the last one
+sends three quarters or half of l. All are tested on rows of their own that did not train.
+`python -m benchmarks.fewer_numbers --data DIR`.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,12 @@ import numpy as np
 import pyarrow as pa
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.defaults.tables import LABEL, Source, bundled, real
+from benchmarks.defaults.tables import LABEL, Source, bundled, for_all_members, real
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
 from orthonormal_data_collaboration import Simulation, simulate
-from user_client.sdk import PrivacyOptions
+from protocol.table_schema import Schema
+from user_client.sdk import PrivacyOptions, draft_terms
 
 PARTIES: Final = ("first", "second", "careful")
 CAREFUL: Final = PARTIES[-1]
@@ -46,12 +48,10 @@ def run(job: Job, folder: Path | None) -> dict[str, Any]:
     """Return the ROC-AUC of the careful institution and of the others, each way."""
     tables = bundled() | (real(folder) if folder else {})
     train, test = _parties(tables[job.table](), job.seed)
-    whole = pa.concat_tables(
-        [*train.values(), *test.values()]
-    )  # a level that only the test has would be refused
+    terms = drafted_by_lead(train, [*train.values(), *test.values()])
 
     def played(**fields: Any) -> Simulation:
-        return simulate(train, label=LABEL, drafted_by=whole, random_state=job.seed, hold_out=0.0, **fields)
+        return simulate(train, terms, label=LABEL, random_state=job.seed, hold_out=0.0, **fields)
 
     drafted = played()
     latent_dim = drafted.terms.latent_dim
@@ -66,6 +66,28 @@ def run(job: Job, folder: Path | None) -> dict[str, Any]:
         row[f"careful_{name}"] = scores[CAREFUL]
         row[f"others_{name}"] = float(np.mean([scores[party] for party in PARTIES[:-1]]))
     return row
+
+
+def drafted_by_lead(train: Mapping[str, pa.Table], every: Sequence[pa.Table]) -> dict[str, Any]:
+    """Return the content of the terms that the first party drafts from its training rows.
+
+    Afterwards it adds levels that only others have, as after `odc terms check`: rows with one would be
+    refused. The names of the classes are agreed on. Nothing else is taken from rows of others, or from rows
+    to test on.
+    """
+    whole = pa.concat_tables(every)
+    classes = sorted({str(label) for label in whole[LABEL].to_pylist()})
+    lead = next(iter(train.values()))
+    drafted = draft_terms(lead, label=LABEL, parties=list(train), title="benchmark", classes=classes)
+    schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
+    wider = for_all_members(schema, Source("", whole))
+    columns = tuple(
+        more if hasattr(own, "levels") else own
+        for own, more in zip(schema.columns, wider.columns, strict=True)
+    )
+    agreed = schema.model_copy(update={"columns": columns})
+    anchor = {**drafted.content["anchor"], "rows": agreed.width}
+    return {**drafted.content, "anchor": anchor, "table_schema": agreed.model_dump(mode="json")}
 
 
 def _parties(source: Source, seed: int) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:

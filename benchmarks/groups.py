@@ -1,4 +1,4 @@
-"""What a model for each group of institutions is worth beside one for all, by terms as they are drafted.
+"""What a model for each group of institutions is worth beside one for all, by terms as the lead drafts them.
 
 Heart: the four real hospitals of FLamby, whose shares of the disease are far apart. Skewed: rows of Adult at
 eight institutions of which each has a share of high incomes of its own. Alike: the same drawn with one share.
@@ -20,6 +20,7 @@ import pyarrow as pa
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.defaults.tables import LABEL, real
+from benchmarks.fewer_numbers import drafted_by_lead
 from benchmarks.flamby import Centre, heart
 from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
@@ -66,11 +67,11 @@ def run(job: Job, folder: Path) -> dict[str, Any]:
     """Return the figures of both, and how many groups there were."""
     found = parties(job.table, folder, job.seed)
     tables = {name: party.train for name, party in found.items()}
-    # a level that only rows to test on have would be refused
-    whole = pa.concat_tables([part for party in found.values() for part in (party.train, party.test)])
+    every = [part for party in found.values() for part in (party.train, party.test)]
+    terms = drafted_by_lead(tables, every)
     asked: dict[str, dict[str, Any]] = {"one": {}, "grouped": {"model_groups": {"largest_distance": WITHIN}}}
     played = {
-        name: simulate(tables, label=LABEL, drafted_by=whole, random_state=job.seed, hold_out=0.0, **fields)
+        name: simulate(tables, terms, label=LABEL, random_state=job.seed, hold_out=0.0, **fields)
         for name, fields in asked.items()
     }
     row: dict[str, Any] = {"table": job.table, "seed": job.seed}
