@@ -5,7 +5,7 @@ Each worker has one thread, also for products of matrices. The same alignment ru
 worker and on one with two, in turn, and the claim is the median of the ratios of neighbouring runs. The
 scheduler, and whoever waits, take next to no time. Processor time of the workers is told besides: where other
 programs run, it says more than the clock. Then X^ of more bytes than a worker may take is aligned and trained
-on.
+on, and its bytes are compared with the peak that the kernel has counted of the worker that took most.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from analyst_server.compute.sequence import (
 from analyst_server.compute.trained import TrainedModel
 from analyst_server.store import DirectoryBlobs, StoredArray, store_array
 from benchmarks import report
+from benchmarks.memory import peak_mb
 from protocol.alignment_terms import AlignmentTerms
 from protocol.labels import Label
 from protocol.model_terms import LogisticTerms
@@ -125,25 +126,31 @@ def train_on_more_than_fits(found: report.Report, folder: Path, sizes: Sizes) ->
     """Align and train where X^ is larger than what one worker may take."""
     blobs = DirectoryBlobs(folder / "blobs")
     spec = spec_of(blobs, 4, 400, 100, rows=sizes.rows // 4)
-    with _pool(folder, 2, memory_mb=sizes.memory_mb) as (_, pool):
+    with _pool(folder, 2, memory_mb=sizes.memory_mb) as (made, pool):
+        workers = [child.pid for child in made.children()]
         began = time.perf_counter()
         aligned = _aligned(pool, spec, blobs)
         at = time.perf_counter()
         trained: TrainedModel = pool.submit(train_model, spec, blobs, aligned).result(LIMIT_S)
         ended = time.perf_counter()
+        if [child.pid for child in made.children()] != workers:
+            raise RuntimeError("a worker was started again, and nobody knows the peak of the one before")
+        peaks_mb = [peak_mb(pid) for pid in workers]
     size_mb = sum(party.rep.size_bytes for party in spec.parties) / 2**20
     found.rows.append(
         {
             "step": "align and train",
             "x_mb": size_mb,
             "memory_mb": sizes.memory_mb,
+            "peaks_mb": peaks_mb,
             "align_seconds": at - began,
             "train_seconds": ended - at,
             "rows": sizes.rows,
             "rows_trained": trained.rows,
         }
     )
-    found.claim("dask_x_over_memory", size_mb / sizes.memory_mb, "of a worker's memory", ">=", 1.5)
+    if all(peaks_mb):  # Linux alone tells the peak of another process
+        found.claim("dask_x_over_memory", size_mb / max(peaks_mb), "of a worker's peak", ">=", 1.5)
 
 
 def _aligned(pool: DaskPool, spec: RoundSpec, blobs: DirectoryBlobs) -> AlignedRound:
