@@ -219,10 +219,13 @@ class OwnScore:
         -------
         (m, d) ndarray of float64
             Orthonormal columns. d is at most the number of directions along which the score changes at all,
-            which is one less than the classes with enough rows, or as many as such labels.
+            which is one less than the classes with enough rows, or as many as such labels. With curves it is
+            at most half of l: by what the spans of the institutions share, they are known to be honest.
         """
         weights = self._in_features(self.weights)
         most = min(self._changing(), latent_dim)
+        if self.curves.shape[1]:  # an institution with fewer rows may not see them, and its axes are other
+            most = min(most, max(latent_dim // 2, 1))
         for count in range(1, most + 1):
             leading = axes[:, : latent_dim - count]
             lost = weights - leading @ (leading.T @ weights)

@@ -212,6 +212,13 @@ def test_a_basis_takes_the_directions_of_a_product_in_place_of_axes() -> None:
     assert score.along(basis).kept > 0.95
 
 
+@pytest.mark.parametrize(("latent_dim", "count"), [(1, 1), (2, 1), (3, 1), (4, 2)])
+def test_no_more_than_half_of_a_basis_are_directions_of_curves(latent_dim: int, count: int) -> None:
+    rows, labels = curved()
+    directions = score_of(rows, labels).missing_from(principal_axes(rows)[1], latent_dim, 0.95)
+    assert directions.shape == (12, count)
+
+
 def test_a_number_and_survival_that_curve_have_their_directions_too() -> None:
     rows, _ = curved()
     rng = np.random.default_rng(5)
