@@ -40,12 +40,12 @@ def main() -> None:
     """Serve one model until the input ends."""
     given, answers = sys.stdin.buffer, sys.stdout.buffer
     model_bytes, memory_bytes, seconds, form_bytes = HEAD.unpack(_exactly(given, HEAD.size))
-    forms = from_bytes(_exactly(given, form_bytes))
+    forms, profile = from_bytes(_exactly(given, form_bytes))
     np.zeros((8, 8)) @ np.zeros((8, 8))  # what numpy loads late, it loads now
     _bound(memory_bytes)
     _bound_time(seconds)
     try:
-        evaluation = Evaluation(_exactly(given, model_bytes), forms)
+        evaluation = Evaluation(_exactly(given, model_bytes), forms, profile)
     except (RefusedModelError, MemoryError) as error:
         _refuse(answers, error)
         return

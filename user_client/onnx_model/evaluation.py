@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from user_client.onnx_model.form import Form, check_form
-from user_client.onnx_model.learned import LEARNED
-from user_client.onnx_model.operators import STANDARD, Call, Operator, Room, Values
+from user_client.onnx_model.operators import Call, Operator, Room, Values
+from user_client.onnx_model.profiles import OF_A_ROUND, Profile
 from user_client.onnx_model.wire import Graph, Node, RefusedModelError, read
 
 INPUT: Final = "rep"
+"""How the input of a model of a round is called."""
 SHARED: Final = ("shared_rows", "shared_targets")
 """The constants of a model that is made of its training rows."""
 LABEL_SCALE: Final = ("label_scale", "label_shift")
 """The constants with which a model of numbers undoes the scale of its labels."""
 IR_VERSIONS: Final = range(7, 11)
 OPSETS: Final = {"": range(13, 23), "ai.onnx.ml": range(1, 4)}
-OPERATORS: Final[dict[str, dict[str, Operator]]] = {"": STANDARD, "ai.onnx.ml": LEARNED}
+OPERATORS: Final = OF_A_ROUND.operators
 ALWAYS_ALLOWED: Final = 2**24
 """Numbers of one value. A file with more of them may have as many in a value as it has itself."""
 _SCALER: Final = ("ai.onnx.ml", "Scaler")
@@ -46,17 +47,25 @@ class Evaluation:
     Raises `RefusedModelError` for one outside the profile, or with none of the forms if any are given.
     """
 
-    def __init__(self, file: bytes, forms: Sequence[Form] = ()) -> None:
-        self._graph = read(file)
+    def __init__(self, file: bytes, forms: Sequence[Form] = (), profile: Profile = OF_A_ROUND) -> None:
+        self._graph, self._profile = read(file), profile
         self._room = max(ALWAYS_ALLOWED, len(file) // 4)
-        _check(self._graph)
+        _check(self._graph, profile)
+        (self._input,) = self._graph.inputs
         check_form(self._graph, len(file), forms)
         self._constants: dict[str, Values] = dict(self._graph.constants)
         self._plans: dict[str, list[_Step]] = {}
         self._rows_at_once: dict[tuple[str, int], int] = {}
 
     def run(self, rows: NDArray[np.float32], output: str) -> NDArray[np.float32]:
-        """Return one output for rows, (n, m); each depends on its own row alone."""
+        """Return one output for rows, (n, m); each depends on its own row alone.
+
+        Without a name it is the only one of the file.
+        """
+        if not output:
+            if len(self._graph.outputs) != 1:
+                raise RefusedModelError(f"has {len(self._graph.outputs)} outputs, and one is needed")
+            (output,) = self._graph.outputs
         if output not in self._plans:
             self._plans[output] = self._plan(output)
         key = (output, rows.shape[1])
@@ -113,7 +122,7 @@ class Evaluation:
                 nodes.append(node)
         steps = []
         for node in reversed(nodes):
-            step = _Step(node, OPERATORS[node.operator[0]][node.operator[1]], ())
+            step = _Step(node, self._profile.operators[node.operator[0]][node.operator[1]], ())
             if all(name in self._constants for name in node.inputs):
                 _evaluate(step, self._constants, Room(self._room))
             else:
@@ -121,7 +130,7 @@ class Evaluation:
         return list(_with_ends(steps, output))
 
     def _of_block(self, rows: NDArray[np.float32], output: str, room: Room) -> NDArray[np.float32]:
-        values = {INPUT: rows}
+        values = {self._input: rows}
         room.take(rows.shape)
         for step in self._plans[output]:
             _evaluate(step, values, room, self._constants)
@@ -166,7 +175,7 @@ def _with_ends(steps: list[_Step], output: str) -> Iterator[_Step]:
         yield _Step(step.node, step.operator, ends, step.memory)
 
 
-def _check(graph: Graph) -> None:
+def _check(graph: Graph, profile: Profile) -> None:
     """Raise `RefusedModelError` unless the graph is one that models of a round have."""
     if graph.ir_version not in IR_VERSIONS:
         raise RefusedModelError(f"is of ONNX IR version {graph.ir_version}")
@@ -175,11 +184,12 @@ def _check(graph: Graph) -> None:
         if version not in OPSETS.get(domain, ()):
             raise RefusedModelError(f"is of opset {version} of the domain '{domain}'")
         domains.add(domain)
-    if graph.inputs != (INPUT,):
-        raise RefusedModelError(f"does not have the one input '{INPUT}'")
-    known = {INPUT, *graph.constants}
+    if len(graph.inputs) != 1 or profile.input not in (None, *graph.inputs):
+        named = "" if profile.input is None else f" '{profile.input}'"
+        raise RefusedModelError(f"does not have the one input{named}")
+    known = {*graph.inputs, *graph.constants}
     for node in graph.nodes:
-        _check_operator(node, domains)
+        _check_operator(node, domains, profile)
         name = node.operator[1]
         if not set(node.inputs) <= known:
             raise RefusedModelError(f"has a '{name}' that takes what no node before it makes")
@@ -190,12 +200,14 @@ def _check(graph: Graph) -> None:
         raise RefusedModelError("has an output that nothing makes")
 
 
-def _check_operator(node: Node, domains: set[str]) -> None:
+def _check_operator(node: Node, domains: set[str], profile: Profile) -> None:
     domain, name = node.operator
-    operator = OPERATORS.get(domain, {}).get(name)
+    operator = profile.operators.get(domain, {}).get(name)
     if operator is None or domain not in domains:
         raise RefusedModelError(f"has an operator that may not run: '{name}' of the domain '{domain}'")
-    if set(node.attributes) - operator.attributes:
+    if set(node.attributes) - operator.attributes or (
+        not profile.takes_decimals and any(isinstance(each, float) for each in node.attributes.values())
+    ):
         raise RefusedModelError(f"has a '{name}' with attributes that may not be set")
     if not operator.inputs[0] <= len(node.inputs) <= operator.inputs[1]:
         raise RefusedModelError(f"has a '{name}' of {len(node.inputs)} inputs")

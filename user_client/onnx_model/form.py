@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from user_client.onnx_model.profiles import OF_A_ROUND, PROFILES, Profile
 from user_client.onnx_model.wire import Graph, Node, RefusedModelError
 
 OF_EVERY_FORM: Final = frozenset({"ArrayFeatureExtractor", "Normalizer", "Scaler"})
@@ -73,14 +74,15 @@ def check_form(graph: Graph, file_bytes: int, forms: Sequence[Form]) -> None:
         raise RefusedModelError(f"is none that the terms name: {told}")
 
 
-def to_bytes(forms: Sequence[Form]) -> bytes:
-    """Return forms as they are handed to the process that evaluates the model."""
-    return json.dumps([asdict(form) for form in forms]).encode()
+def to_bytes(forms: Sequence[Form], profile: Profile = OF_A_ROUND) -> bytes:
+    """Return forms and a profile as they are handed to the process that evaluates the model."""
+    return json.dumps({"profile": profile.name, "forms": [asdict(form) for form in forms]}).encode()
 
 
-def from_bytes(data: bytes) -> list[Form]:
+def from_bytes(data: bytes) -> tuple[list[Form], Profile]:
     """Return what `to_bytes` was given."""
-    found: list[dict[str, Any]] = json.loads(data)
+    given: dict[str, Any] = json.loads(data)
+    found: list[dict[str, Any]] = given["forms"]
     for one in found:
         one |= {name: tuple(one[name]) for name in ("learned", "uncounted")}
-    return [Form(**one) for one in found]
+    return [Form(**one) for one in found], PROFILES[given["profile"]]

@@ -21,6 +21,7 @@ from runtime.confinement import ONE_THREAD, kept_environment
 from user_client.errors import ModelRefusedError
 from user_client.onnx_model.child import ANSWER, HEAD, REQUEST
 from user_client.onnx_model.form import Form, to_bytes
+from user_client.onnx_model.profiles import OF_A_ROUND, Profile
 
 MEMORY_BYTES: Final = 2**30
 """What a model may take, beside sixteen times the size of its file: its lists of numbers as arrays."""
@@ -46,9 +47,9 @@ class Model:
     has none of the forms that it may have, if any are given.
     """
 
-    def __init__(self, onnx_file: bytes, forms: Sequence[Form] = ()) -> None:
+    def __init__(self, onnx_file: bytes, forms: Sequence[Form] = (), profile: Profile = OF_A_ROUND) -> None:
         self._file = onnx_file
-        self._forms = to_bytes(forms)
+        self._forms = to_bytes(forms, profile)
         self._lock = threading.Lock()
         self._process: _Process | None = None
         with self._lock:
@@ -58,7 +59,7 @@ class Model:
         return f"<Model of {len(self._file)} bytes>"
 
     def run(self, aligned_rep: NDArray[np.float32], output: str) -> NDArray[np.float32]:
-        """Return one output for aligned rows, (n, l)."""
+        """Return one output for aligned rows, (n, l), or the only one if the name is empty."""
         rows = np.ascontiguousarray(aligned_rep, "<f4")
         step = max(1, BATCH_NUMBERS // max(1, rows.shape[1]))
         with self._lock:

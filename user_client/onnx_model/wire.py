@@ -23,7 +23,7 @@ MAX_DIMENSIONS: Final = 8
 _VARINT_BYTES: Final = 10
 
 Values = NDArray[Any]
-Attribute = int | bytes | Values | list[bytes]
+Attribute = int | float | bytes | Values | list[bytes]
 Fields = dict[int, list[Any]]
 
 
@@ -74,6 +74,7 @@ _NODE: Final = {
 }
 _ATTRIBUTE: Final = {
     1: _TEXT,  # name
+    2: _Kind.FLOATS,  # f
     3: _Kind.NUMBER,  # i
     4: _Kind.BYTES,  # s
     7: _Kind.FLOATS,
@@ -82,7 +83,7 @@ _ATTRIBUTE: Final = {
     13: _TEXT,  # doc_string
     20: _Kind.NUMBER,  # type
 }
-_TYPES: Final = {2: 3, 3: 4, 6: 7, 7: 8, 8: 9}
+_TYPES: Final = {1: 2, 2: 3, 3: 4, 6: 7, 7: 8, 8: 9}
 """The field that holds the value of an attribute of each type."""
 _TENSOR: Final = {
     1: _Kind.INTS,  # dims
@@ -184,8 +185,12 @@ def _attribute(data: memoryview) -> tuple[str, Attribute]:
         raise RefusedModelError(f"has an attribute '{name}' of a type that no model of a round has")
     if field == 9:
         return name, [bytes(each) for each in found.get(9, ())]
-    empty = {3: 0, 4: b"", 7: np.empty(0, np.float32), 8: np.empty(0, np.int64)}
+    empty = {2: np.zeros(1, np.float32), 3: 0, 4: b"", 7: np.empty(0, np.float32), 8: np.empty(0, np.int64)}
     value = _one(found, field, empty[field])
+    if field == 2:
+        if len(value) != 1:
+            raise RefusedModelError(f"has an attribute '{name}' of more than one number")
+        return name, float(value[0])
     return name, bytes(value) if field == 4 else value
 
 
