@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from user_client.onnx_model.process import Model
+from user_client.sdk.own_map import OwnMap
 from user_client.secret.expansion import Matrix64
 
 Answer = Callable[[Matrix64], NDArray[np.floating]]
@@ -41,11 +42,16 @@ class SharedModel:
 
 @dataclass(frozen=True, repr=False)
 class Mapped:
-    """The model behind what makes aligned rows of encoded ones: F_i G_i, (m, l), or a map of features."""
+    """The model behind what makes aligned rows of encoded ones: F_i G_i, (m, l), or a map of features.
+
+    An own map of the party comes first.
+    """
 
     to_model: Matrix64 | Callable[[Matrix64], Matrix64]
     model: SharedModel
+    own_map: OwnMap | None = None
 
     def __call__(self, rows: Matrix64) -> NDArray[np.float32]:
+        rows = rows if self.own_map is None else self.own_map(rows)
         mapped = rows @ self.to_model if isinstance(self.to_model, np.ndarray) else self.to_model(rows)
         return self.model(mapped)

@@ -131,7 +131,7 @@ def _play_rows(terms: Terms, parties: list[Encoded], wishes: Wishes, streams: St
         answer: Answer
         if predictions is None:
             model = shared(result.model.of_party(party.name).onnx_file)
-            answer = Mapped(own.made.treated.secret_basis @ change, model)
+            answer = Mapped(own.made.treated.secret_basis @ change, model, own.made.treated.own_map)
             downlink_bytes = change.size * dtype.itemsize + len(model.onnx_file)
         else:
             returned = predictions.open(senders.blobs)[place]

@@ -75,8 +75,13 @@ class Member:
 
     @property
     def secret_basis(self) -> Matrix64:
-        """F_i, (m, l): zero on the features of columns that the terms say the party lacks."""
+        """F_i, (m, l): zero on the features of columns that the terms say the party lacks.
+
+        Behind a map of its own it is (D, l), with the scale of the map.
+        """
         found = self._projected.made.treated.secret_basis
+        if self._projected.made.treated.own_map is not None:
+            return found
         whole = np.zeros((self._terms.table_schema.width, found.shape[1]))
         whole[self._terms.features_of(self.name)] = found
         return whole
@@ -357,6 +362,8 @@ def simulate(
     agreed, remarks = terms_of(data, terms, event=event, drafted_by=drafted_by, changes=fields)
     if bases is not None and agreed.least_latent_dim is not None:
         raise InputError("bases are drawn with one latent dimension for all: leave out least_latent_dim")
+    if bases is not None and any(options.own_map is not None for options in of_each.values()):
+        raise InputError("bases are drawn for linear maps: leave out own_map")
     if bases is not None and bases not in ORTHONORMAL and _has_isotropic_anchor(agreed):
         raise InputError(
             f"the condition {bases} needs an anchor that is not {agreed.anchor.kind}: say anchor='uniform'"

@@ -17,6 +17,7 @@ from protocol.identity import read_aloud
 from protocol.labels import MultiLabel, NumberLabel, SurvivalLabel
 from protocol.messages import DTYPE_BYTES
 from protocol.model_terms import model_in_words, revealing_in_words, weighted_kinds
+from protocol.own_maps import OWN_MAPS_IN_WORDS
 from protocol.terms import Terms
 from protocol.texts import decimal_text
 
@@ -181,6 +182,7 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
             " as it has encoded features. Fewer numbers tell the analyst less of a row and teach the model"
             " less, and the institution may be predicted for worse."
         )
+    yield from _own_maps(terms)
     yield f"Projections are rounded to {_ROUNDED_TO[terms.rep_dtype]}."
     if terms.dither:
         yield (
@@ -198,6 +200,16 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
         )
     yield from _exposure(terms)
     yield from _evaluation(terms)
+
+
+def _own_maps(terms: Terms) -> Iterator[str]:
+    if terms.own_maps:
+        kinds = "; ".join(f"{kind} ({OWN_MAPS_IN_WORDS[kind]})" for kind in terms.own_maps)
+        yield (
+            "Each institution may map its rows, and the anchor, by a non-linear function of its own before"
+            f" the projection: {kinds}. The function stays here, as the basis does, and nobody is told which"
+            " institution has which. One that chooses nothing projects its encoded features as they are."
+        )
 
 
 def _evaluation(terms: Terms) -> Iterator[str]:
@@ -355,6 +367,13 @@ def warnings_of(terms: Terms) -> Iterator[str]:
         yield terms.anchor.traits.warning
     yield from warnings_of_columns(terms)
     yield from _warnings_of_absent_columns(terms)
+    if terms.own_maps:
+        yield (
+            "non-linear maps: what they have in common is fitted on the anchor's rows, and holds for rows"
+            " like these. The model may predict worse than with linear maps, for every institution. Such a"
+            " map hides no row: rows that are alike stay alike, and whoever has the anchor can learn from its"
+            " projection how to rebuild rows. `odc prepare` tries that."
+        )
     if terms.terms_schema >= 2 and terms.latent_dim == terms.table_schema.width:
         yield (
             "nothing is projected away: each row becomes as many numbers as it has encoded features, so that"

@@ -72,7 +72,7 @@ class RowBounds:
             return cls(party)
         longest = {
             "rep": _longest_rep(terms.table_schema, privacy),
-            "anchor_rep": _longest_anchor_row(terms),
+            "anchor_rep": longest_anchor_row(terms),
         }
         if terms.rep_dtype == "i1":
             longest = {f"{name}_scale": bound / _LARGEST_I1 for name, bound in longest.items()}
@@ -121,7 +121,8 @@ def _longest_rep(schema: Schema, privacy: PrivacyRecord) -> float:
     return longest * (1 + (privacy.dither or 0) * (1 + STRETCH))
 
 
-def _longest_anchor_row(terms: Terms) -> float:
+def longest_anchor_row(terms: Terms) -> float:
+    """Return the largest Euclidean length of a row of the anchor."""
     if terms.anchor.kind == "haar":
         return 1.0
     if terms.anchor.kind == "uniform":

@@ -56,6 +56,7 @@ from protocol.model_terms import (
     weighted_kinds,
     with_candidates,
 )
+from protocol.own_maps import OWN_MAP_KINDS, OwnMapKind, check_own_maps
 from protocol.sums import SumsTerms, check_sums_terms
 from protocol.table_schema import CENTRED_COLUMNS, Schema
 from protocol.texts import Identifier, KeyDigest, Name, PartyName, Text
@@ -100,6 +101,7 @@ class Terms(Message):
         "absent_columns",
         "model_groups",
         "least_latent_dim",
+        "own_maps",
     )
     """The fields that terms of schema 1 do not have, also not on the wire."""
 
@@ -113,6 +115,7 @@ class Terms(Message):
         "absent_columns",
         "model_groups",
         "least_latent_dim",
+        "own_maps",
     )
     """Those that terms of schema 2 do not have on the wire where they are not used."""
 
@@ -183,6 +186,10 @@ class Terms(Message):
     """Have each institution choose how many numbers of a row it sends, l_i: from so many to latent_dim. Terms
     without it have no such field on the wire."""
 
+    own_maps: Annotated[tuple[OwnMapKind, ...], FailFast()] = Field(default=(), max_length=len(OWN_MAP_KINDS))
+    """The kinds of non-linear maps of its own that an institution may apply to its rows and the anchor before
+    it projects them. Terms without them have no such field on the wire."""
+
     @field_validator("model", mode="before")
     @classmethod
     def _with_candidates(cls, draft: Any, info: ValidationInfo) -> Any:
@@ -226,6 +233,8 @@ class Terms(Message):
         self._check_absent_columns()
         if self.least_latent_dim is not None:
             self._check_least_latent_dim(self.least_latent_dim)
+        if self.own_maps:
+            self._check_own_maps()
         if self.model_groups is not None:
             check_model_groups(self)
         if self.sums is not None:
@@ -294,6 +303,16 @@ class Terms(Message):
                     f"with a least_latent_dim the alignment must be {fit}: {method} needs as many numbers of"
                     " a row from every institution"
                 )
+
+    def _check_own_maps(self) -> None:
+        if self.sums is not None:
+            raise ValueError("own_maps do not go with sums, under which no row is projected")
+        if self.returns_anchor_predictions:
+            raise ValueError(
+                "own_maps do not go with anchor-predictions: there a party learns its own model from the"
+                " anchor's rows, and erases what would be its map"
+            )
+        check_own_maps(self.own_maps, self.alignment, self.anchor, self.latent_dim)
 
     def _check_task(self) -> None:
         for model in candidates_of(self.model):

@@ -205,6 +205,18 @@ def fewer_numbers(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def own_maps_in_words(report: Mapping[str, Any]) -> list[str]:
+    """Return what a report's figures mean where each party may map its rows by a function of its own."""
+    kinds = report.get("own_maps")
+    if not kinds:
+        return []
+    return [
+        f"each institution may map its rows by a non-linear function of its own ({', '.join(kinds)}) and need"
+        " not tell: distances and angles are of what these maps have in common on the anchor's rows; whether"
+        " bases are orthonormal and of one scale was not tested"
+    ]
+
+
 def training_in_words(results: Mapping[str, Any]) -> list[str]:
     """Return how alignment and model were chosen, and what was done to the rows that trained it."""
     lines = []

@@ -245,6 +245,7 @@ class ModelRefusedError(LocalError, MalformedMessageError):
 
     def __init__(self, reason: str) -> None:
         super().__init__("the analyst's model", f"{reason}; nothing was predicted")
+        self.reason = reason
 
 
 class MissingExtraError(LocalError, OdcError):

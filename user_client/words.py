@@ -109,6 +109,11 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
         rest += fewer_in_words(found.to_choose_from)
     if found.information:
         rest.append(information_in_words(found.information))
+    if found.rows and terms.own_maps:
+        rest.append(
+            f"the terms allow maps of our own as well ({', '.join(terms.own_maps)}): what is said here is of"
+            " a linear one, and `odc prepare TABLE --own-map KIND` shows what is known of another"
+        )
     return warnings, rest
 
 
@@ -227,8 +232,8 @@ def attacks_in_words(attacks: Sequence[Attack]) -> list[str]:
     lines = []
     if missing := [attack.name for attack in attacks if not attack.ran]:
         lines.append(
-            f"not tried on our own rows: {', '.join(missing)}: the extra [desk] is not installed, or the"
-            " table is too small or too wide for it"
+            f"not tried on our own rows: {', '.join(missing)}: the extra [desk] is not installed, the"
+            " table is too small or too wide for it, or it needs a linear map"
         )
     for attack in attacks:
         if not attack.ran:
@@ -303,7 +308,7 @@ def summary_in_words(prepared: Prepared, refused: Sequence[str] = (), picture: P
     lines += _treatment(prepared) + _risk(prepared)
     if prepared.information:
         lines.append(information_in_words(prepared.information))
-        lines += attacks_in_words(prepared.attacks)
+    lines += attacks_in_words(prepared.attacks)
     if prepared.isolated:
         lines.append(f"warning: {isolated_in_words(prepared.isolated)}")
     if prepared.rows:
@@ -392,9 +397,25 @@ def _treatment(prepared: Prepared) -> list[str]:
     return lines
 
 
+def _risk_of_own_map(prepared: Prepared) -> list[str]:
+    if prepared.options.own_map is None or not prepared.rows:
+        return []
+    lines = [
+        f"a map of our own comes before the basis ({prepared.options.own_map}): what a linear one drops of a"
+        " row, and how many bits can leave, are not measured, and attacks that need a basis are not tried"
+    ]
+    if (error := prepared.collusion_error) is not None:
+        lines.append(
+            "  if the analyst and a member collude, they can learn from the anchor's rows to rebuild others:"
+            f" what we could learn differs from the row by {error.minimum:.1%} or more, median"
+            f" {error.median:.1%}; others may learn more"
+        )
+    return lines
+
+
 def _risk(prepared: Prepared) -> list[str]:
     if (hidden := prepared.hidden_share) is None:
-        return []
+        return _risk_of_own_map(prepared)
     row = "row" if prepared.collusion_error is None else "noisy row"
     lines = [
         f"share of a {row} that the projection drops (epsilon-DR): at least {hidden.minimum:.1%},"

@@ -98,7 +98,11 @@ class _Shape:
 
 
 def suspects(
-    anchor_reps: AnchorReps, *, anchor_is_isotropic: bool, row_counts: Sequence[int] | None = None
+    anchor_reps: AnchorReps,
+    *,
+    anchor_is_isotropic: bool,
+    row_counts: Sequence[int] | None = None,
+    maps_are_linear: bool = True,
 ) -> list[Suspicion]:
     """Return the parties that break an assumption, in their order, each with the first one it breaks.
 
@@ -115,6 +119,9 @@ def suspects(
     row_counts : sequence of int, optional
         n_i. The basis of a party with fewer rows than l_i is partly arbitrary, and entirely so without
         rows: such a span is neither judged nor used to judge others. If not given, every span is judged.
+    maps_are_linear : bool
+        Whether every honest ``A_i`` is the anchor times an orthonormal basis. If not, laws 1 and 2 say
+        nothing. Law 3 is about matrices that have nothing to do with the others, and holds for any.
 
     Returns
     -------
@@ -133,9 +140,9 @@ def suspects(
     shapes = _shapes(anchor_reps, is_centred=is_centred)
     found: dict[int, Suspicion] = {}
     _note(found, _without_full_rank(shapes, dimension))
-    if anchor_is_isotropic:
+    if maps_are_linear and anchor_is_isotropic:
         _note(found, _not_orthonormal(_remaining(shapes, found)))
-    else:
+    elif maps_are_linear:
         _note(found, _not_spherical(_remaining(shapes, found), dimension))
         _note(found, _out_of_scale(_remaining(shapes, found), dimension))
     judged = {

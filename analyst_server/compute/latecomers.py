@@ -38,6 +38,8 @@ class LatecomerSpec:
         The ONNX file of h, where the terms ask for predictions for the anchor rows.
     folder : str
         Folder of the blobs that this computation writes.
+    maps_are_linear : bool
+        As in `RoundSpec`.
     """
 
     party: PartyArrays
@@ -48,6 +50,7 @@ class LatecomerSpec:
     trusted: int
     model: StoredArray | None
     folder: str
+    maps_are_linear: bool = True
 
 
 def align_latecomer(spec: LatecomerSpec, blobs: Blobs) -> StoredArray:
@@ -83,7 +86,10 @@ def _check(spec: LatecomerSpec, blobs: Blobs, anchor_rep: NDArray[Any]) -> None:
     anchor_reps = [*(_anchor_rep(blobs, party) for party in spec.others), anchor_rep]
     # no rows anywhere: a span that was not drawn from rows that were sent is not judged
     found = suspects(
-        anchor_reps, anchor_is_isotropic=spec.anchor_is_isotropic, row_counts=[0] * len(anchor_reps)
+        anchor_reps,
+        anchor_is_isotropic=spec.anchor_is_isotropic,
+        row_counts=[0] * len(anchor_reps),
+        maps_are_linear=spec.maps_are_linear,
     )
     for one in found:
         if one.index == len(spec.others):

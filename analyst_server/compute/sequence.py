@@ -99,6 +99,8 @@ class RoundSpec:
         Whether parties may come that are aligned to the same target later.
     lacking : frozenset of str
         The parties that take part without some columns.
+    maps_are_linear : bool
+        Whether every party sends orthonormal projections, and none a map of its own.
     model_groups : ModelGroupsTerms, optional
         Which parties share a model, if not all do.
     most_training_bytes : int
@@ -119,6 +121,7 @@ class RoundSpec:
     latent_dim: int | None = None
     keeps_target: bool = False
     lacking: frozenset[str] = frozenset()
+    maps_are_linear: bool = True
     model_groups: ModelGroupsTerms | None = None
     most_training_bytes: int = MOST_TRAINING_BYTES
 
@@ -164,6 +167,7 @@ class RoundSpec:
             latent_dim=terms.latent_dim,
             keeps_target=bool(terms.late_consumers),
             lacking=frozenset(each.party for each in terms.absent_columns),
+            maps_are_linear=not terms.own_maps,
             model_groups=terms.model_groups,
         )
 
@@ -321,7 +325,12 @@ def _align_with(hands: Hands, spec: RoundSpec, blobs: Blobs) -> AlignedRound:
     row_counts = [party.rep.shape[0] for party in spec.parties]
     # who lacks columns has another span than the others for a reason that the terms name
     judged = [0 if party.party in spec.lacking else party.rep.shape[0] for party in spec.parties]
-    found = suspects(anchor_reps, anchor_is_isotropic=spec.anchor_is_isotropic, row_counts=judged)
+    found = suspects(
+        anchor_reps,
+        anchor_is_isotropic=spec.anchor_is_isotropic,
+        row_counts=judged,
+        maps_are_linear=spec.maps_are_linear,
+    )
     trusted = trusted_parties(len(anchor_reps), found, row_counts)
     suspicions = tuple(
         SuspectedParty(names[one.index], one.assumption, one.evidence, row_counts[one.index]) for one in found

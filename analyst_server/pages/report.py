@@ -30,7 +30,7 @@ from metering.explanation import WORDS, Parts, RoundBytes
 from protocol.answers import ReportedScore
 from protocol.messages import PrivacyRecord
 from protocol.suspicions import LIKELY_CAUSE
-from runtime.terminal import fewer_numbers, privacy_in_words, score_in_words
+from runtime.terminal import fewer_numbers, own_maps_in_words, privacy_in_words, score_in_words
 
 _Transfer = Literal["uplink", "downlink", "anchor"]
 TRANSFERS: Final[Mapping[_Transfer, str]] = {"uplink": "(3)", "downlink": "(4)", "anchor": "(5)"}
@@ -59,6 +59,7 @@ def report_text(report: Report) -> str:
     ]
     lines += [f"  {party}: {_EXCLUDED}" for party in report.get("excluded", [])]
     lines += [f"  {party} {words}" for party, words in fewer_numbers(report)]
+    lines += [f"  {words}" for words in own_maps_in_words(report)]
     lines += [f"  {party}: {words}" for party, words in _privacy(report)]
     lines += [f"  warning: {party} {words}" for party, words in _absent(report)]
     if report["results"]:
@@ -114,6 +115,7 @@ def report_sections(report: Report) -> list[list[str]]:
         ),
         *[paragraph(f"{party} was {_EXCLUDED}.") for party in report.get("excluded", [])],
         *[paragraph(f"{party} {words}.") for party, words in fewer_numbers(report)],
+        *[paragraph(f"{words[0].upper()}{words[1:]}.") for words in own_maps_in_words(report)],
         *[paragraph(f"{party} says of its rows: {words}.") for party, words in _privacy(report)],
         *[paragraph(f"Warning: {party} {words}.") for party, words in _absent(report)],
     ]

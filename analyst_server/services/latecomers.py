@@ -133,6 +133,7 @@ def spec_of(analyst: Analyst, uplink: Uplink) -> LatecomerSpec:
         trusted=kept["trusted"],
         model=StoredArray.from_json(kept["model"]) if kept["model"] else None,
         folder=f"{collaboration.id}/work-{uuid.uuid4().hex[:12]}",
+        maps_are_linear=not terms.own_maps,
     )
 
 

@@ -136,6 +136,7 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
         "anchor": {"kind": terms.anchor.kind, "rows": terms.anchor.rows},
         "features": terms.table_schema.width,
         "latent_dim": terms.latent_dim,
+        "own_maps": list(terms.own_maps),
         "downlink": terms.downlink,
         "results": results,
         "excluded": sorted(unit.excluded(collaboration.id)),

@@ -249,6 +249,8 @@ class Report(ReportHead):
     """What happened in a collaboration and what it cost, as the REST API and ``--json`` show it."""
 
     anchor: AnchorShape
+    own_maps: NotRequired[list[str]]
+    """The kinds of non-linear maps that each party may apply to its rows; none from earlier versions."""
     results: Results | None
     parties: list[PartyReport]
     """Those whose uplink is received."""

@@ -29,6 +29,7 @@ from tests.vectors.examples import (
 from tests.vectors.fewer import FEWER_OF_FEWER_TERMS, FEWER_TERMS, fewer_of_fewer_text, fewer_text
 from tests.vectors.groups import GROUP_TERMS, group_text
 from tests.vectors.multilabel import MULTILABEL_TERMS, multilabel_text
+from tests.vectors.own_maps import OWN_MAPS_TERMS, own_maps_text
 from tests.vectors.packing import pack
 from tests.vectors.pinned import PINNED_LINE, PINNED_TERMS
 from tests.vectors.sums import BY_CLASS_TERMS, COHORT_TERMS, NOISE_TERMS, RANDOM_TERMS, SUMS_TERMS
@@ -391,6 +392,7 @@ def shown_texts() -> Iterator[Case]:
             FEWER_OF_FEWER_TERMS,
             fewer_of_fewer_text(TERMS_2_TEXT),
         ),
+        ("maps of an institution's own", OWN_MAPS_TERMS, own_maps_text(TERMS_2_TEXT)),
         (
             "terms that replace others",
             CORRECTED_TERMS,

@@ -24,6 +24,7 @@ from tests.vectors.examples import (
 )
 from tests.vectors.fewer import broken_fewer, valid_fewer
 from tests.vectors.multilabel import BROKEN_MULTILABEL, MULTILABEL_TERMS
+from tests.vectors.own_maps import broken_own_maps, valid_own_maps
 
 CORRECTED_TERMS: Final = {**TERMS_2, "collaboration_id": "01" * 16, "replaces": TERMS["collaboration_id"]}
 TERMS_OF_SCHEMA_2: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -46,6 +47,7 @@ TERMS_OF_SCHEMA_2: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("terms with a choice among alignments", ALIGNED_TERMS),
     ("terms with absent columns", ABSENT_TERMS),
     *valid_fewer(),
+    *valid_own_maps(),
 )
 BROKEN_MODELS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("terms that replace themselves", {**TERMS_2, "replaces": TERMS_2["collaboration_id"]}),
@@ -79,5 +81,6 @@ def broken_terms() -> list[tuple[str, dict[str, Any]]]:
         *broken_alignments(),
         *BROKEN_ABSENT,
         *broken_fewer(),
+        *broken_own_maps(),
         *BROKEN_MULTILABEL,
     ]

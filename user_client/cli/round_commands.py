@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Final, TypedDict
 
 import typer
 
@@ -30,52 +29,15 @@ from user_client.cli.options import (
     show,
     write_private,
 )
+from user_client.cli.privacy_options import takes_privacy_options
 from user_client.cli.progress import busy, reading, upload_progress
-from user_client.cli.table_options import TABLE, TableArgument, reads_table, with_parameters
+from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.sdk import AttackLevel, Prepared, PrivacyOptions, Round, next_step
 from user_client.sdk.own_bytes import explain_bytes
 from user_client.sdk.shared_rows import have_come
 from user_client.tables import OUTPUT, Source, is_parquet, read_parts, table_writer, without_formulas
 
 anchor = typer.Typer(no_args_is_help=True, help="The anchor, which the lead institution creates.")
-
-_HELP = {
-    "epsilon": "add Gaussian noise: every row becomes (epsilon, delta)-private; needs --delta and --clip",
-    "delta": "delta of the noise, far below 1 / rows, e.g. 1e-6",
-    "clip": "shorten rows to this length before the noise; a row of m features has at most length sqrt(m)",
-    "drop_below": "leave out rows (and labels) of which the projection drops less than this share, e.g. 0.3",
-    "permute_rows": "send the rows in a random order that is not stored",
-    "hold_out": "keep back this share of the rows to evaluate on, 0 for none; by default that of the terms",
-    "dither": "noise on the projected rows, in their own standard deviations; by default that of the terms",
-    "perturb_basis": "draw the basis from the rows plus this times uniform noise, e.g. 0.05",
-    "latent_dim": "send so many numbers of each row, where the terms have a least_latent_dim",
-}
-
-
-_OPTION_TYPES: Final = {"bool": bool, "int | None": int | None, "float | None": float | None}
-
-
-def _takes_privacy_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the privacy options to a command, which gets them as its argument ``options``."""
-    names = [field.name for field in fields(PrivacyOptions)]
-
-    @wraps(command)
-    def with_options(**given: Any) -> None:
-        options = PrivacyOptions(**{name: given.pop(name) for name in names})
-        command(**given, options=options)
-
-    added = [
-        (
-            field.name,
-            field.default,
-            Annotated[
-                _OPTION_TYPES[str(field.type)],
-                typer.Option(f"--{field.name.replace('_', '-')}", help=_HELP[field.name]),
-            ],
-        )
-        for field in fields(PrivacyOptions)
-    ]
-    return with_parameters(with_options, command, added, without="options")
 
 
 @anchor.command(name="create")
@@ -112,7 +74,7 @@ def share(context: typer.Context, collaboration: CollaborationOption = None, as_
     show(as_json, value, lambda: f"anchor sealed for {', '.join(names) or 'nobody: no late consumer is new'}")
 
 
-@_takes_privacy_options
+@takes_privacy_options
 @reads_table
 def prepare(
     context: typer.Context,
@@ -159,7 +121,7 @@ def prepare(
     show(as_json, value, lambda: prepared_in_words(prepared, refused, picture))
 
 
-@_takes_privacy_options
+@takes_privacy_options
 @reads_table
 def contribute(
     context: typer.Context,

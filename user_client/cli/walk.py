@@ -25,6 +25,7 @@ from user_client.cli.progress import busy, reading, upload_progress
 from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.errors import ConfirmationNeededError, NotPreparedError
 from user_client.sdk import (
+    PrivacyOptions,
     Round,
     Session,
     check_table,
@@ -232,6 +233,7 @@ def round_(
         bool, typer.Option("--accept-signal-loss", help="as for `odc contribute`")
     ] = False,
     consumer: Annotated[bool, typer.Option("--consumer", help="as for `odc contribute`")] = False,
+    own_map: Annotated[str | None, typer.Option("--own-map", help="as for `odc prepare`")] = None,
     wait: WaitOption = _A_DAY_S,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
@@ -241,6 +243,7 @@ def round_(
     It asks before it signs and before it sends. After an interruption, run it again: it goes on where
     it stopped.
     """
+    options = PrivacyOptions(own_map=own_map)
     with open_session(context) as session:
         listed: list[Status] = []
         if collaboration is None:
@@ -250,7 +253,9 @@ def round_(
         do: dict[str, Callable[[], object]] = {
             "accept": partial(_accept, session, chosen, table, yes, accept_row_revealing_model, as_json),
             "anchor": chosen.create_anchor,
-            "contribute": partial(_contribute, chosen, table, yes, consumer, accept_signal_loss, as_json),
+            "contribute": partial(
+                _contribute, chosen, table, options, yes, consumer, accept_signal_loss, as_json
+            ),
             "receive": partial(chosen.receive, wait_s=wait),
         }
         at_first = [row for row in listed if row["collaboration_id"] == chosen.id]
@@ -288,11 +293,17 @@ def _accept(
 
 
 def _contribute(
-    chosen: Round, table: Source, yes: bool, consumer: bool, accept_signal_loss: bool, as_json: bool
+    chosen: Round,
+    table: Source,
+    options: PrivacyOptions,
+    yes: bool,
+    consumer: bool,
+    accept_signal_loss: bool,
+    as_json: bool,
 ) -> None:
     """Prepare the table, show what would leave and its risk, ask, and send."""
     with reading(as_json, table, "preparing the table, attacking our own rows") as watched:
-        prepared = chosen.prepare(watched, attacks="quick")
+        prepared = chosen.prepare(watched, options, attacks="quick")
     if yes:  # who is asked is shown the same
         typer.echo(summary_in_words(prepared, chosen.policy_violations()), err=True)
     with upload_progress(as_json) as progress:

@@ -65,10 +65,10 @@ KEPT_FOLDER: Final = "kept"
 """Uplinks that had begun to leave when another was prepared, each in a folder of its own (`kept_uplinks`)."""
 
 BASIS_FILES: Final[Mapping[str, str]] = {
-    BASIS_FILE: "the secret basis F_i",
+    BASIS_FILE: "the secret basis F_i, and with it the map phi_i of the rows if there is one",
     PAYLOAD_FILE: "what was sent: X_i F_i and A F_i, rows in the order of P_i; or masked sums",
 }
-"""Files that hold F_i or P_i, or that give F_i to whoever has the anchor."""
+"""Files that hold F_i, phi_i or P_i, or that give F_i to whoever has the anchor."""
 
 ANCHOR_FILES: Final[Mapping[str, str]] = {
     ANCHOR_FILE: "the anchor, sealed for us",

@@ -41,6 +41,7 @@ from user_client.sdk.contrasts import (
 )
 from user_client.sdk.predictor import map_to_model
 from user_client.sdk.terms import accepted_terms, own_schema
+from user_client.sdk.uplink import stored_own_map
 from user_client.tables import encode_labels, encode_rows, table_from
 
 ROWS_PER_WEIGHT: Final = 10
@@ -75,6 +76,11 @@ def coefficients(
     _refuse_what_is_not_linear(terms)
     if terms.sums is None and data is None:
         raise InputError("name a TABLE with rows of ours: how sure a coefficient is comes from them")
+    if terms.sums is None and stored_own_map(directory) is not None:
+        raise InputError(
+            "coefficients are of linear maps of the columns, and these rows were prepared with --own-map:"
+            " `odc explain` says what the answers depend on"
+        )
     schema = own_schema(directory)
     to_model, model = map_to_model(directory, manifest), Model(directory.read_model())
     weights = weights_of(model, terms, to_model.shape[1])

@@ -103,7 +103,8 @@ class Exposed:
     rows : (n, m) ndarray of float64
     rep : (n, l) ndarray of float64
         X~_i as the analyst decodes it.
-    secret_basis : (m, l) ndarray of float64
+    secret_basis : (m, l) ndarray of float64, optional
+        None where the map is not linear: attacks that need a basis are then not tried.
     labels : (n,) ndarray
         As they are sent: who knows a row's number looks for it.
     dither : float
@@ -114,7 +115,7 @@ class Exposed:
     schema: Schema
     rows: Matrix64
     rep: Matrix64
-    secret_basis: Matrix64
+    secret_basis: Matrix64 | None
     labels: NDArray[Any]
     dither: float = 0.0
 
@@ -183,7 +184,12 @@ def found_columns(attacks: Sequence[Attack]) -> list[str]:
 def _closest_vector(uplink: Exposed, states: Sequence[Matrix64], seconds: float) -> Attack:
     from user_client.privacy.closest_vector import closest_vector
 
-    found = closest_vector(uplink.rows, uplink.secret_basis, uplink.rep, states, seed=SEED, seconds=seconds)
+    basis = uplink.secret_basis
+    found = (
+        None
+        if basis is None
+        else closest_vector(uplink.rows, basis, uplink.rep, states, seed=SEED, seconds=seconds)
+    )
     tried = Attack("closest vector", "the analyst with any member", "rows", ran=found is not None)
     if found is None:
         return tried
@@ -201,11 +207,14 @@ def _closest_vector(uplink: Exposed, states: Sequence[Matrix64], seconds: float)
 def _orthogonal_lattice(uplink: Exposed, states: Sequence[Matrix64], seconds: float) -> Attack:
     from user_client.privacy.orthogonal_lattice import orthogonal_lattice
 
+    tried = Attack("orthogonal lattice", "the analyst", "relations", ran=False)
+    if uplink.secret_basis is None:
+        return tried
     noise = float(np.sqrt(np.mean((uplink.rep - uplink.rows @ uplink.secret_basis) ** 2)))
     found = orthogonal_lattice(uplink.rows, uplink.rep, noise, states, seed=SEED, seconds=seconds)
-    tried = Attack("orthogonal lattice", "the analyst", "relations", ran=found is not None)
     if found is None:
         return tried
+    tried = replace(tried, ran=True)
     return replace(tried, relations=found.relations, seconds=found.seconds)
 
 

@@ -37,6 +37,7 @@ from user_client.custody.round_directory import (
     TERMS_FILE,
     RoundDirectory,
 )
+from user_client.sdk.own_map import kind_of
 from user_client.sdk.session import Session
 
 INDEX_FILE: Final = evidence_verifier.INDEX
@@ -250,6 +251,8 @@ def desk_report(prepared: Mapping[str, Any], uplink_digest: str) -> dict[str, An
     rounded: dict[str, Any] = _rounded(report)
     options = prepared.get("options", {})
     exact = {name: options[name] for name in options if options[name] is not None}
+    if "own_map" in exact:  # of a file, its path is nobody's business
+        exact["own_map"] = kind_of(exact["own_map"])
     return {**rounded, "options": exact, "privacy": prepared.get("privacy"), "uplink_digest": uplink_digest}
 
 

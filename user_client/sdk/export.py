@@ -15,7 +15,7 @@ import onnx
 import onnxruntime
 import pyarrow as pa
 from numpy.typing import NDArray
-from onnx import TensorProto, compose, helper
+from onnx import TensorProto, compose, helper, version_converter
 
 from protocol import __version__
 from protocol.answers import MemberReport
@@ -31,14 +31,13 @@ from user_client.sdk.predictor import Predictor, map_to_model
 from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms
+from user_client.sdk.uplink import stored_own_map
 from user_client.secret.local_model import LocalModel
 from user_client.secret.network import Layer
 from user_client.secret.own_model import OwnModel
 from user_client.tables import encode_rows
-from user_client.tables.as_onnx import ML, Graph, encode_columns, map_rows
+from user_client.tables.as_onnx import ML, OLDEST_OPSET, Graph, encode_columns, map_rows
 
-OLDEST_OPSET: Final = 13
-"""In which sums take their axes as an input, as ours do."""
 TOLERANCE: Final = 1e-5
 """Largest difference to `predict`: a probability, or a number from -1 to 1."""
 TRIED_ROWS: Final = 500
@@ -62,8 +61,9 @@ def export(directory: RoundDirectory, report: MemberReport | None = None) -> tup
     else:
         # within the profile of docs/protocol.md, as the predictor has found: no graphs, no other files
         model = compose.add_prefix(onnx.load_from_string(directory.read_model()), f"{graph.prefix}h_")
-        aligned = _to_model(graph, features, directory, manifest)
-        found = _append(graph, model, aligned) + schema.label_column.model_output
+        aligned = _to_model(graph, features, directory, manifest, _opset_of(model))
+        _append(graph, model, aligned)
+        found = f"{graph.prefix}h_{schema.label_column.model_output}"
     outputs = _answers(graph, features, found, schema)
     file = _file(graph, outputs, model, _metadata(directory, schema, manifest, report)).SerializeToString()
     largest = _difference(predictor, schema, file)
@@ -72,9 +72,20 @@ def export(directory: RoundDirectory, report: MemberReport | None = None) -> tup
     return file, largest
 
 
-def _to_model(graph: Graph, features: str, directory: RoundDirectory, manifest: DownlinkManifest) -> str:
-    """Add what makes of features the input of the model, as `predictor.map_of_rows`."""
+def _to_model(
+    graph: Graph,
+    features: str,
+    directory: RoundDirectory,
+    manifest: DownlinkManifest,
+    opset: int = OLDEST_OPSET,
+) -> str:
+    """Add what makes of features the input of the model, as `predictor.map_of_rows`.
+
+    ``opset`` is that of the model.
+    """
     if manifest.has_change_of_basis:
+        if (own_map := stored_own_map(directory)) is not None:
+            features = _own_map(graph, features, own_map.file, opset)
         return map_rows(graph, features, map_to_model(directory, manifest))
     drawn = stored_feature_map(directory)
     if not drawn.is_linear:
@@ -85,14 +96,28 @@ def _to_model(graph: Graph, features: str, directory: RoundDirectory, manifest: 
     return map_rows(graph, features, drawn.turn)
 
 
-def _append(graph: Graph, model: onnx.ModelProto, aligned: str) -> str:
-    """Add the nodes of the model, fed with a matrix of aligned rows; return what its names begin with."""
+def _own_map(graph: Graph, features: str, file: bytes, opset: int) -> str:
+    """Add a map of our own, in the opset of the model behind it; return what it makes of features."""
+    found = onnx.load_from_string(file)  # within `profiles.OF_AN_INSTITUTION`, as the predictor has found
+    if _opset_of(found) < opset:
+        found = version_converter.convert_version(found, opset)
+    found = compose.add_prefix(found, f"{graph.prefix}phi_")
+    _append(graph, found, graph.node("Cast", features, to=TensorProto.FLOAT))
+    graph.opset = max(graph.opset, _opset_of(found))
+    return graph.node("Cast", found.graph.output[0].name, to=TensorProto.DOUBLE)
+
+
+def _opset_of(model: onnx.ModelProto) -> int:
+    return max((each.version for each in model.opset_import if not each.domain), default=OLDEST_OPSET)
+
+
+def _append(graph: Graph, model: onnx.ModelProto, aligned: str) -> None:
+    """Add the nodes of a model, fed with a matrix."""
     given = {each.name for each in model.graph.initializer}
     (fed,) = (each for each in model.graph.input if each.name not in given)
     graph.nodes.append(helper.make_node("Identity", [aligned], [fed.name]))
     graph.nodes += model.graph.node
     graph.constants += model.graph.initializer
-    return f"{graph.prefix}h_"
 
 
 def _own_model(graph: Graph, features: str, model: OwnModel) -> str:
@@ -205,7 +230,7 @@ def _file(
     metadata: dict[str, str],
 ) -> onnx.ModelProto:
     whole = helper.make_graph(graph.nodes, "odc", graph.inputs, outputs, graph.constants)
-    opsets = {"": OLDEST_OPSET, ML: 2}
+    opsets = {"": graph.opset, ML: 2}
     for each in model.opset_import if model else ():
         opsets[each.domain] = max(each.version, opsets.get(each.domain, 1))
     made = helper.make_model(

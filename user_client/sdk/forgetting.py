@@ -32,6 +32,7 @@ from user_client.custody.round_directory import (
     RoundFile,
 )
 from user_client.errors import ConfirmationNeededError, NotPreparedError
+from user_client.sdk.own_map import is_packed
 from user_client.sdk.session import Session
 from user_client.sdk.terms import accepted_terms
 
@@ -200,7 +201,7 @@ def _recognised(
         with path.open("rb") as content:
             if is_uplink(content, uplink):
                 return RoundFile(file.name, file.size_bytes, "copy: the uplink under another name")
-    if _npy_shape(path) == basis_shape:
+    if _npy_shape(path) == basis_shape or is_packed(path):
         return RoundFile(file.name, file.size_bytes, "copy: a matrix of the shape of the secret basis")
     return file
 

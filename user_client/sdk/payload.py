@@ -33,8 +33,10 @@ from protocol.table_schema import Schema
 from protocol.terms import Terms
 from runtime.memory import give_back
 from user_client.custody.scratch import Scratch
+from user_client.privacy.information import Information
 from user_client.privacy.reduction import (
     ReductionRisk,
+    ThresholdRisk,
     reduction_risk,
     reduction_risks,
     threshold_risk,
@@ -42,6 +44,7 @@ from user_client.privacy.reduction import (
 from user_client.rows import Matrix64, Rows
 from user_client.sdk.desk import AttackLevel, Exposed, attack
 from user_client.sdk.hold_out import HoldOut, described, fit_alone
+from user_client.sdk.own_map import own_map_of
 from user_client.sdk.prepared import Prepared, PreparedArray
 from user_client.sdk.privacy import (
     SECRET,
@@ -60,6 +63,8 @@ from user_client.secret.local_model import LocalModel
 from user_client.tables import EncodedTable
 
 REP: Final = "rep"
+LEARNED_BACK_ROWS: Final = 2000
+"""About so many rows are rebuilt, where a map is not linear."""
 AnyArray = NDArray[Any]
 
 
@@ -233,11 +238,15 @@ def make_uplink(
     applied = non_readily_identifiable(options) if terms.returns_anchor_predictions else options
     applied = dithered(applied, terms.dither)
     own = own_dim(options, terms, party)
-    treated = treat(table.rows.where(leaves), table.labels[leaves], own, applied, scratch, table.task, draws)
+    rows, own_anchor = table.rows.where(leaves), anchor[:, terms.features_of(party)]
+    mapped = own_map_of(options.own_map, terms, rows, own_anchor, draws.stream("own-map"), numbers=own)
+    treated = treat(rows, table.labels[leaves], own, applied, scratch, table.task, draws, mapped)
     may_fit = fits_alone and table.task == terms.task
     alone = fit_alone(terms, treated.original, treated.labels) if may_fit else None
     treated = treated.without_rows() if is_late else treated
-    payload = payload_of(terms, treated, anchor[:, terms.features_of(party)] @ treated.secret_basis)
+    basis = treated.secret_basis
+    anchor_rep = own_anchor @ basis if mapped is None else mapped.anchor_rep(basis)
+    payload = payload_of(terms, treated, anchor_rep)
     sample = treated.sample()
     prepared = replace(
         _summary(terms, schema, payload, treated, sample, options, applied, threshold, source),
@@ -246,6 +255,8 @@ def make_uplink(
         most_latent_dim=terms.latent_dims_of(party)[-1] if terms.least_latent_dim else None,
         alone=described(terms, alone),
     )
+    if mapped is not None:
+        prepared = replace(prepared, collusion_error=_learned_back(own_anchor, anchor_rep, sample))
     exposed = None
     if len(treated.rows):
         give_back()  # the attacks need more memory than any step before
@@ -282,16 +293,10 @@ def _summary(
         arrays=payload.arrays,
         hidden_share=hidden,
         collusion_error=collusion_error,
-        threshold=None if threshold is None else threshold_risk(rows, basis, treated.axes, threshold),
+        threshold=_threshold(treated, threshold),
         signal=treated.signal,
-        information=bits_of(
-            schema,
-            sample.original,
-            sample.projected,
-            number_type=terms.rep_dtype,
-            dither=applied.dither or 0,
-        ),
-        isolated=isolated_by(schema, sample.original),
+        information=_bits(terms, schema, treated, sample, applied),
+        isolated=None if treated.own_map else isolated_by(schema, sample.original),
         least_signal=terms.least_signal,
         singular_values=treated.singular_values.tolist(),
         noise_sigma=applied.sigma,
@@ -304,13 +309,47 @@ def _summary(
 def _reduction_risks(
     treated: Treated, applied: PrivacyOptions
 ) -> tuple[ReductionRisk | None, ReductionRisk | None]:
-    """Return how much of each row the projection drops, and with noise how far a rebuilt row is off."""
+    """Return how much of each row the projection drops, and with noise how far a rebuilt row is off.
+
+    Both come from the basis of a linear map: with another there is neither.
+    """
+    if treated.own_map is not None:
+        return None, None
     if treated.rows is treated.original and applied.dither is not None:
         return reduction_risks(treated.rows, treated.secret_basis, treated.rep)
     hidden = reduction_risk(treated.rows, treated.secret_basis)
     if applied.sigma is None and applied.dither is None:
         return hidden, None
     return hidden, reduction_risk(treated.original, treated.secret_basis, rep=treated.rep)
+
+
+def _learned_back(anchor: Matrix64, anchor_rep: Matrix64, sample: Sample) -> ReductionRisk | None:
+    """Return how far rows are off that the analyst and a member rebuild by what the anchor's rows teach."""
+    from user_client.privacy.learned_inverse import learned_inverse_error
+
+    some = slice(None, None, max(1, len(sample.rep) // LEARNED_BACK_ROWS))
+    return learned_inverse_error(anchor, anchor_rep, sample.original[some], sample.rep[some])
+
+
+def _threshold(treated: Treated, threshold: float | None) -> ThresholdRisk | None:
+    if threshold is None or treated.own_map is not None:
+        return None
+    return threshold_risk(treated.rows, treated.secret_basis, treated.axes, threshold)
+
+
+def _bits(
+    terms: Terms, schema: Schema, treated: Treated, sample: Sample, applied: PrivacyOptions
+) -> Information | None:
+    """Return how many bits of a row leave; None with a map, whose reach no covariance tells."""
+    if treated.own_map is not None:
+        return None
+    return bits_of(
+        schema,
+        sample.original,
+        sample.projected,
+        number_type=terms.rep_dtype,
+        dither=applied.dither or 0,
+    )
 
 
 def _exposed(
@@ -327,7 +366,7 @@ def _exposed(
         schema,
         sample.original,
         rep,
-        treated.secret_basis,
+        None if treated.own_map is not None else treated.secret_basis,
         sample.labels,
         dither=options.dither or 0,
     )

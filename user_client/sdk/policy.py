@@ -20,6 +20,7 @@ from runtime.files import read_bytes, write_whole
 from user_client.custody.home import Home
 from user_client.custody.keystream import KeyStream
 from user_client.errors import PolicyError
+from user_client.privacy.information import Information
 from user_client.privacy.noise import add_dither
 from user_client.sdk.desk import Exposed, attack, decoded, found_columns, largest_exact_share, level_of
 from user_client.sdk.prepared import Prepared
@@ -60,14 +61,30 @@ class Policy(BaseModel):
     def violations(self, schema: Schema, prepared: Prepared) -> Iterator[str]:
         """Yield a phrase for every limit that an uplink breaks."""
         yield from self._named(schema)
-        if prepared.information is None:  # without rows nothing can be found
+        if prepared.options.own_map is not None and prepared.rows:
+            yield from self._not_measured()
+        elif prepared.information is None:  # without rows nothing can be found
             return
-        row_bits, sent_bits = prepared.information.row_bits, prepared.information.sent_bits
+        else:
+            yield from self._bits(prepared.information)
+        yield from self._found(prepared)
+
+    def _not_measured(self) -> Iterator[str]:
+        """Yield the limits that nothing measures where rows go through a non-linear map."""
+        for name in ("min_hidden_bits", "max_exact_rows"):
+            if getattr(self, name) is not None:
+                yield f"{name} is measured of linear maps alone: leave out --own-map"
+
+    def _bits(self, information: Information) -> Iterator[str]:
+        row_bits, sent_bits = information.row_bits, information.sent_bits
         if self.min_hidden_bits is not None and row_bits - sent_bits < self.min_hidden_bits:
             yield (
                 f"{self.min_hidden_bits:g} of a row's {row_bits:.0f} bits must stay here, and"
                 f" {sent_bits:.0f} can leave"
             )
+
+    def _found(self, prepared: Prepared) -> Iterator[str]:
+        """Yield the limits that attacks on our own rows have broken."""
         if self.needs_attacks and not prepared.attacks:
             yield "the attacks were not tried: run `odc prepare TABLE` again"
             return
@@ -96,7 +113,7 @@ class Policy(BaseModel):
         stronger : sequence of float
             Dithers to try, in ascending order, with 8-bit integers.
         """
-        if any(self._named(uplink.schema)):
+        if any(self._named(uplink.schema)) or uplink.secret_basis is None:
             return None
         for dither in stronger:
             tried = _under(uplink, prepared, dither)
@@ -150,6 +167,8 @@ def policy_under(terms: Terms, home: Home) -> Policy | None:
 
 def _under(uplink: Exposed, prepared: Prepared, dither: float) -> Prepared:
     """Return what the desk would find in the same rows with another dither, as 8-bit integers."""
+    if uplink.secret_basis is None:
+        raise ValueError("dither is tried on linear maps")
     projected = uplink.rows @ uplink.secret_basis
     normal = partial(gaussian, KeyStream.fresh("odc/v1/dither").read)
     rep = decoded(*quantise(add_dither(projected, dither, normal)))

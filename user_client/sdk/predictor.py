@@ -29,7 +29,7 @@ from user_client.sdk.downlink import check_basis, own_model
 from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms, own_schema
-from user_client.sdk.uplink import stored_basis
+from user_client.sdk.uplink import stored_basis, stored_own_map
 from user_client.tables import (
     decode_numbers,
     encode_rows,
@@ -139,7 +139,7 @@ class Predictor:
     def predict(
         self, data: Any, *, thresholds: Mapping[str, float] | None = None, coverage: float | None = None
     ) -> Predictions:
-        """Return ``h(Y F_i G_i)`` for a table with the feature columns of the terms; no label is needed.
+        """Return ``h(f_i(Y) G_i)`` for a table with the feature columns of the terms; no label is needed.
 
         Under NRI-DC it is ``t_i(Y)``, with our own model; after `Round.train` our own model takes the place
         of h. Nothing leaves this machine.
@@ -351,12 +351,14 @@ def map_of_rows(
     """Return what makes of encoded rows, (n, m), the input of the model, (n, l)."""
     if not manifest.has_change_of_basis:
         return stored_feature_map(directory)
-    to_model = map_to_model(directory, manifest)
+    to_model, own_map = map_to_model(directory, manifest), stored_own_map(directory)
+    if own_map is not None:
+        return lambda rows: np.asarray(own_map(rows) @ to_model)
     return lambda rows: np.asarray(rows @ to_model)
 
 
 def map_to_model(directory: RoundDirectory, manifest: DownlinkManifest) -> NDArray[np.float64]:
-    """Return ``F_i G_i``, (m, l), or under sums the turn of the features.
+    """Return ``F_i G_i``, (m, l) or behind a map of our own (D, l), or under sums the turn of the features.
 
     Raises
     ------

@@ -22,22 +22,20 @@ from user_client.custody.keystream import KeyStream
 from user_client.custody.scratch import Scratch
 from user_client.privacy.information import Information, information
 from user_client.privacy.isolation import Isolated, isolated
-from user_client.privacy.noise import add_dither, add_noise, add_shaped, clip_rows, dither_shape
-from user_client.privacy.picture import png, side_by_side
+from user_client.privacy.noise import add_noise, add_shaped, clip_rows, dither_shape
 from user_client.privacy.reduction import hidden_share
 from user_client.rows import Rows, sample_of
+from user_client.sdk.own_map import Mapped, OwnMap, require_own_map
 from user_client.sdk.row_order import shuffled
 from user_client.secret.basis import axes_of, draw_secret_basis, perturbed, principal_axes
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian
 from user_client.secret.signal import Moments, OwnScore, Signal, score_from, score_of
 from user_client.secret.targets import Targets, targets_of
-from user_client.tables import encode_labels, encode_rows, strata, table_from
 
 KEPT_BY_BASIS = 0.95
 """Of the party's own score (R squared), where the leading axes alone do not keep so much."""
 NRI_PERTURBATION = 0.05
 """Default perturbation of the basis under NRI-DC (Nosaka and Yoshise, Algorithm 2, step 3)."""
-PICTURE_ROWS = 6
 MAX_HOLD_OUT = 0.5
 """Of the rows, as in the terms."""
 MEASURED_ROWS, MEASURED_BYTES = 20_000, 64 * 2**20
@@ -69,6 +67,9 @@ class PrivacyOptions:
     latent_dim : int
         Send so many numbers of each row, where the terms leave the choice to each institution; unless it is
         given, as many as they allow. The manifest states it as the width of its arrays.
+    own_map : str
+        Map the rows and the anchor by a non-linear function of our own first, where the terms allow it:
+        "random-features", "kernel-pca", or the path of an ONNX file. The manifest does not state it.
 
     Raises
     ------
@@ -85,9 +86,17 @@ class PrivacyOptions:
     dither: float | None = None
     hold_out: float | None = None
     latent_dim: int | None = None
+    own_map: str | None = None
 
     def __post_init__(self) -> None:
         self.record()
+        if self.own_map is not None:
+            require_own_map(self.own_map)
+            if self.epsilon is not None or self.drop_below is not None:
+                raise InputError(
+                    "noise with an epsilon and drop_below are about linear maps of rows: leave them out, or"
+                    " the own_map"
+                )
         if self.hold_out is not None and not 0 <= self.hold_out <= MAX_HOLD_OUT:
             raise InputError(f"hold_out must be between 0 and {MAX_HOLD_OUT}, got {self.hold_out:g}")
 
@@ -159,7 +168,7 @@ class Treated:
     """A party's rows as they are projected, with the basis that projects them. All of it is secret."""
 
     rows: Rows
-    """The rows that are projected, in the order in which they leave."""
+    """The rows that are projected, in the order in which they leave: with a map, phi_i of them, (n, D)."""
     rep: Rows
     """Their projection with its dither, before it is rounded; in the same blocks."""
     labels: Labels
@@ -173,14 +182,16 @@ class Treated:
     """The same rows before the noise, in the same order and blocks."""
     leaves: NDArray[np.bool_]
     """Which of all rows they are, in the order in which these were given."""
+    own_map: OwnMap | None = None
+    """phi_i; with one the basis, (D, l), is not of length one but has the scale of `Mapped.scale_for`."""
 
     def without_rows(self) -> Treated:
         """Return the basis and what it was drawn from, with no row that leaves."""
-        none, none_projected = Rows([], self.rows.shape[1]), Rows([], self.rep.shape[1])
+        none_projected = Rows([], self.rep.shape[1])
         return replace(
             self,
-            rows=none,
-            original=none,
+            rows=Rows([], self.rows.shape[1]),
+            original=Rows([], self.original.shape[1]),
             rep=none_projected,
             labels=self.labels[:0],
             leaves=np.zeros_like(self.leaves),
@@ -224,13 +235,6 @@ def with_noise(rows: Matrix64, options: PrivacyOptions, source: ByteSource | Non
         return rows
     normal = partial(gaussian, source or _secret("row-noise"))
     return add_noise(clip_rows(rows, options.clip), options.sigma, normal)
-
-
-def with_dither(rep: Matrix64, options: PrivacyOptions) -> Matrix64:
-    """Return projected rows with noise, or unchanged if the options have no dither."""
-    if options.dither is None:
-        return rep
-    return add_dither(rep, options.dither, partial(gaussian, _secret("dither")))
 
 
 def draw_basis(
@@ -297,9 +301,11 @@ def treat(
     scratch: Scratch,
     task: Task = "classes",
     draws: Draws = SECRET,
+    mapped: Mapped | None = None,
 ) -> Treated:
     """Do to the rows what the options say, draw the secret basis and project.
 
+    A map comes before the basis: what is said of rows below is then said of phi_i of them.
     The noise comes first, and everything after it is computed from the noisy rows alone. The basis depends
     on the rows and A_i reveals something of the basis, so noise on X_i F_i alone would not give the privacy
     that its epsilon promises.
@@ -318,15 +324,19 @@ def treat(
     if options.sigma is not None:
         source = draws.stream("row-noise")
         noisy = scratch.keep((with_noise(block, options, source) for block in rows.blocks()), rows.shape[1])
+    if mapped is not None:
+        noisy = mapped.own_map.of_rows(rows, scratch)
     seen = noisy
     if options.perturb_basis is not None:
         strength, source = options.perturb_basis, draws.stream("basis-noise")
-        seen = scratch.keep((perturbed(block, strength, source) for block in noisy.blocks()), rows.shape[1])
+        seen = scratch.keep((perturbed(block, strength, source) for block in noisy.blocks()), noisy.shape[1])
     singular_values, axes, score = axes_and_score(seen, labels, task)
     leading = axes[:, : len(singular_values)]
     gram = (leading * singular_values**2) @ leading.T if seen is noisy else None
     basis = draws.basis(seen, score, latent_dim, draws.stream("secret-basis"), axes=axes)
     signal = score.along(axes[:, :latent_dim]) if score else None
+    if mapped is not None:
+        basis = basis * mapped.scale_for(noisy)
     if options.drop_below is not None and len(rows):
         enough = np.concatenate(
             [hidden_share(block, basis) >= options.drop_below for block in noisy.blocks()]
@@ -349,6 +359,7 @@ def treat(
         signal=signal,
         original=rows,
         leaves=leaves,
+        own_map=mapped.own_map if mapped else None,
     )
 
 
@@ -392,52 +403,3 @@ def _projected(
     moments = basis.T @ gram @ basis / len(rows)
     shape, normal = dither_shape(moments, options.dither), partial(gaussian, draws.stream("dither"))
     return scratch.keep((add_shaped(block @ basis, shape, normal) for block in rows.blocks()), basis.shape[1])
-
-
-def picture(
-    data: Any,
-    schema: Schema,
-    shape: tuple[int, int],
-    secret_basis: Matrix64,
-    options: PrivacyOptions,
-    *,
-    count: int,
-    kept_back: NDArray[np.int64],
-) -> bytes:
-    """Return a PNG of a few rows: original, projected, and rebuilt by an analyst and a member who collude.
-
-    One row of each class comes first; rows that were left out are not shown. Noise is drawn again with the
-    same deviation, because the noise on the rows that leave is not stored.
-
-    Parameters
-    ----------
-    data : path, pyarrow.Table or data frame
-        The table that was prepared.
-    shape : (height, width)
-        Of a row as an image, its features line by line.
-    kept_back : (k,) ndarray of int
-        The rows of the table that do not leave because we evaluate on them.
-
-    Raises
-    ------
-    InputError
-        If the shape does not have as many pixels as a row has features, or there is no row to show.
-    """
-    if min(shape) < 1 or shape[0] * shape[1] != schema.width:
-        pixels = " x ".join(map(str, shape))
-        raise InputError(f"a row has {schema.width} features, a picture of {pixels} does not fit")
-    table = table_from(data)
-    rows, labels = encode_rows(table, schema), encode_labels(table, schema)
-    seen = with_noise(rows, options)
-    leaves = np.flatnonzero(hidden_share(seen, secret_basis) >= (options.drop_below or 0))
-    leaves = np.setdiff1d(leaves, kept_back)
-    if not len(leaves):
-        raise InputError("there is no row to draw")
-    chosen = leaves[_one_of_each_class_first(strata(labels[leaves], schema.label_column.task))[:count]]
-    rep = with_dither(seen @ secret_basis, options)[chosen]
-    return png(side_by_side(rows[chosen], rep, rep @ secret_basis.T, shape))
-
-
-def _one_of_each_class_first(labels: Labels) -> NDArray[np.int64]:
-    _, first = np.unique(labels, return_index=True)
-    return np.concatenate([first, np.setdiff1d(np.arange(len(labels)), first)])

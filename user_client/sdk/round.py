@@ -44,7 +44,7 @@ from user_client.sdk.model_card import Exported, exported
 from user_client.sdk.policy import policy_under
 from user_client.sdk.predictor import Predictions, Predictor
 from user_client.sdk.prepared import Prepared, prepared_before
-from user_client.sdk.privacy import PICTURE_ROWS, PrivacyOptions
+from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.session import Session, named
 from user_client.sdk.shared_rows import SharedRows, Trained
 from user_client.secret.own_model import OwnModel
@@ -214,10 +214,10 @@ class Round:
             return []
         return list(policy.violations(self.terms.schema_of(self.party), prepared))
 
-    def draw_picture(self, data: Any, shape: tuple[int, int], *, count: int = PICTURE_ROWS) -> bytes:
+    def draw_picture(self, data: Any, shape: tuple[int, int], *, count: int = pictures.PICTURE_ROWS) -> bytes:
         """Return a PNG of a few rows of the prepared table: original, projected, rebuilt under collusion.
 
-        It is for this institution alone. `user_client.sdk.privacy.picture` has the parameters.
+        It is for this institution alone. `user_client.sdk.pictures.picture` has the parameters.
 
         Raises `InputError` if the shape does not have as many pixels as a row has features, or there is no
         row, and `NotPreparedError` if nothing is prepared, or the secret basis was erased.

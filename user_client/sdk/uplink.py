@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -33,6 +32,7 @@ from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, level_of
 from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.hold_out import keep_back
 from user_client.sdk.ledger_check import follow_ledger, is_entered
+from user_client.sdk.own_map import OwnMap, digest_of_map, packed, unpacked
 from user_client.sdk.payload import make_uplink
 from user_client.sdk.policy import DITHERS, Policy, policy_under
 from user_client.sdk.prepared import Prepared, prepared_before, store_prepared
@@ -60,7 +60,7 @@ def prepare(
     """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory."""
     _check_arguments(options, threshold)
     with directory.exclusive():
-        terms, source = accepted_terms(directory), digest_of(data)
+        terms, source = accepted_terms(directory), _source_of(data, options)
         policy = policy_under(terms, directory.home)
         if level == "none" and policy and policy.needs_attacks:
             level = "quick"
@@ -83,6 +83,12 @@ def prepare(
             policy=policy,
             level=level,
         )
+
+
+def _source_of(data: Any, options: PrivacyOptions) -> str:
+    """Return what tells a table file, and the file of its map, from others; empty for what is no file."""
+    source, own_map = digest_of(data), digest_of_map(options.own_map)
+    return f"{source} {own_map}" if source and own_map else source
 
 
 def _check_arguments(options: Any, threshold: Any) -> None:
@@ -143,7 +149,7 @@ def _prepare_anew(
     bounds = RowBounds.of(terms, party, made.applied.record())
     with directory.writing(PAYLOAD_FILE) as file:
         specs = tuple(made.payload.write(file, bounds))
-    directory.write_secret(BASIS_FILE, _npy(made.treated.secret_basis))
+    directory.write_secret(BASIS_FILE, packed(made.treated.secret_basis, made.treated.own_map))
     manifest = UplinkManifest(
         collaboration_id=directory.collaboration_id,
         terms_digest=digest(terms),
@@ -314,10 +320,18 @@ def _unread(text: str) -> NotPreparedError:
 
 
 def stored_basis(directory: RoundDirectory) -> NDArray[np.float64] | None:
-    """Return the secret basis (m, l), or None if it is not on this machine any more."""
+    """Return the secret basis (m, l), with a map (D, l), or None if it is not on this machine any more."""
     if not directory.holds(BASIS_FILE):
         return None
-    return np.asarray(np.load(io.BytesIO(directory.read_secret(BASIS_FILE)), allow_pickle=False))
+    return unpacked(directory.read_secret(BASIS_FILE))[0]
+
+
+def stored_own_map(directory: RoundDirectory) -> OwnMap | None:
+    """Return the map that comes before the stored basis; None if rows are projected as they are."""
+    if not directory.holds(BASIS_FILE):
+        return None
+    file = unpacked(directory.read_secret(BASIS_FILE))[1]
+    return None if file is None else OwnMap(file, own_schema(directory).width)
 
 
 def _prepared_alike(directory: RoundDirectory, source: str, options: PrivacyOptions) -> Prepared | None:
@@ -339,9 +353,3 @@ def _measures(earlier: Prepared, threshold: float | None, *, level: AttackLevel)
     if threshold is None:
         return True
     return earlier.threshold is not None and earlier.threshold.threshold == threshold
-
-
-def _npy(matrix: AnyArray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, matrix, allow_pickle=False)
-    return buffer.getvalue()

@@ -41,6 +41,8 @@ UNKNOWN: Final = -1
 EMPTY: Final = -2
 """The number of a text that stands for an empty field."""
 ML: Final = "ai.onnx.ml"
+OLDEST_OPSET: Final = 13
+"""In which sums take their axes as an input, as ours do."""
 
 
 class Graph:
@@ -59,6 +61,7 @@ class Graph:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.inputs: list[onnx.ValueInfoProto] = []
+        self.opset = OLDEST_OPSET
         self._count = 0
 
     def input(self, name: str, kind: int) -> str:

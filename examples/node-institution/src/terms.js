@@ -113,7 +113,8 @@ export const terms = record({
   absent_columns: optional(list(absentColumns, 1, 16384)),
   model_groups: optional(modelGroups),
   least_latent_dim: optional(integer(1, 16384)),
-}, (value, fail) => [partiesRule, schemaRule, anchorRule, alignmentRule, labelRule, privacyRule, sumsRule, absentRule, groupsRule, leastRule].forEach((rule) => rule(value, fail)));
+  own_maps: optional(list(one('kernel-pca', 'onnx', 'random-features'), 1, 3, { distinct: true })),
+}, (value, fail) => [partiesRule, schemaRule, anchorRule, alignmentRule, labelRule, privacyRule, sumsRule, absentRule, groupsRule, leastRule, mapsRule].forEach((rule) => rule(value, fail)));
 
 const candidates = (of) => of.candidates ?? [of];
 export const kindsOf = (found) => [...new Set(candidates(found.model).map((each) => each.kind))];
@@ -129,7 +130,7 @@ function partiesRule({ parties, lead, late_consumers: late = [] }, fail) {
 }
 
 const OF_SCHEMA_2 = ['dither', 'least_signal', 'hold_out', 'returns_scores', 'model_privacy', 'exposure'];
-const LEFT_OUT = ['late_consumers', 'sums', 'retention_days', 'analyst_key', 'replaces', 'sealing_suite', 'absent_columns', 'model_groups', 'least_latent_dim'];
+const LEFT_OUT = ['late_consumers', 'sums', 'retention_days', 'analyst_key', 'replaces', 'sealing_suite', 'absent_columns', 'model_groups', 'least_latent_dim', 'own_maps'];
 const MODELS_OF_SCHEMA_1 = ['mlp', 'logistic', 'svm', 'random-feature-svm'];
 
 function schemaRule(value, fail) {
@@ -182,6 +183,15 @@ function leastRule({ least_latent_dim: least, latent_dim: most, sums: summed, al
   if (summed !== undefined) fail('fewer numbers of a row, and no row is projected');
   if (least > most) fail('at least more numbers of a row than at most');
   if (!(tried ?? [method]).every((each) => OVER_ALL_MATRICES.includes(each))) fail('an alignment that needs as many numbers from everybody');
+}
+
+function mapsRule({ own_maps: kinds, anchor: { kind, rows }, latent_dim: latent, downlink, sums: summed, alignment: { method, candidates: tried } }, fail) {
+  if (kinds === undefined) return;
+  if (kinds.some((each, index) => index > 0 && each < kinds[index - 1])) fail('maps in another order');
+  if (summed !== undefined || downlink === 'anchor-predictions') fail('maps of rows that are not projected, or forgotten');
+  if (!(tried ?? [method]).every((each) => OVER_ALL_MATRICES.includes(each))) fail('an alignment that needs linear maps');
+  if (kind === 'haar') fail('maps and an anchor that is square');
+  if (rows < 10 * latent) fail('maps and too few rows of the anchor');
 }
 
 /** How many numbers of a row a party may send, [least, most]. */

@@ -83,6 +83,12 @@ function labelLine(label) {
   return `The model predicts the column ${label.name}, which is one of: ${commas(label.classes)}.`;
 }
 
+const MAPS = {
+  'kernel-pca': 'principal axes of a Gaussian kernel with rows of the anchor',
+  onnx: 'a file of the institution\'s own, such as an encoder that it has trained',
+  'random-features': 'cosines of random combinations of the features',
+};
+
 function sent(terms) {
   const m = schemaWidth(terms.table_schema);
   const least = terms.least_latent_dim;
@@ -96,6 +102,7 @@ function sent(terms) {
     `- the projection of the anchor with the same basis (${many(bytes * terms.anchor.rows)} bytes); the anchor is a matrix that the institutions share and the analyst does not receive;`,
     `- ${label[terms.table_schema.label_column.kind] ?? 'the label of each row, unchanged, and with it the number of rows.'}`,
     ...(least === undefined ? [] : [`Each institution chooses by itself how many numbers of a row it sends, and every institution reads the choice in the report. One that chooses nothing sends ${terms.latent_dim}, or as many as it has encoded features. Fewer numbers tell the analyst less of a row and teach the model less, and the institution may be predicted for worse.`]),
+    ...(terms.own_maps === undefined ? [] : [`Each institution may map its rows, and the anchor, by a non-linear function of its own before the projection: ${terms.own_maps.map((kind) => `${kind} (${MAPS[kind]})`).join('; ')}. The function stays here, as the basis does, and nobody is told which institution has which. One that chooses nothing projects its encoded features as they are.`]),
     `Projections are rounded to ${ROUNDED[terms.rep_dtype]}.`,
     ...(terms.dither > 0 ? [`Before that, noise is added to the projections of the rows: along every direction, its standard deviation is at least ${plainNumber(terms.dither)} times that of the projections.`] : []),
     ...(terms.least_signal ? [`Before it sends, this institution measures how much of its own score of each row lies along ${axes}, and asks a person if that is less than ${plainNumber(terms.least_signal)} (R squared).`] : []),
@@ -184,6 +191,7 @@ function warnings(terms) {
     columns.some((each) => each.dates) && 'Warning: dates: a day may be known of one person alone, and so may the days between two. Whoever has them from elsewhere can recognise the row by them.',
     terms.absent_columns && 'Warning: approximate alignment: the common representation is exact where the secret bases of all institutions span the same space, and an institution that lacks columns cannot have the same space as the others. Its rows may teach the model less, and it may be predicted for worse. The report says how far from the others each such institution stays.',
     bare.length && `Warning: nothing is projected away at ${commas(bare)}: each row becomes as many numbers as it has encoded features without the columns that are lacking, so that whoever knows the secret basis knows the row.`,
+    terms.own_maps && 'Warning: non-linear maps: what they have in common is fitted on the anchor\'s rows, and holds for rows like these. The model may predict worse than with linear maps, for every institution. Such a map hides no row: rows that are alike stay alike, and whoever has the anchor can learn from its projection how to rebuild rows. `odc prepare` tries that.',
     schema2 && terms.latent_dim === m && 'Warning: nothing is projected away: each row becomes as many numbers as it has encoded features, so that whoever knows the secret basis knows the row.',
   ].filter(Boolean);
 }

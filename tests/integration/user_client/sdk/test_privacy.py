@@ -321,8 +321,8 @@ def test_a_picture_shows_one_row_of_each_class_first_and_what_collusion_brings_b
     table = consortium.table(1, y=["no"] * 30 + ["yes"] * 10)
     consortium.hospital_round.prepare(table)
     drawn: list[Any] = []
-    monkeypatch.setattr("user_client.sdk.privacy.side_by_side", lambda *given: drawn.extend(given))
-    monkeypatch.setattr("user_client.sdk.privacy.png", lambda _pixels: b"")
+    monkeypatch.setattr("user_client.sdk.pictures.side_by_side", lambda *given: drawn.extend(given))
+    monkeypatch.setattr("user_client.sdk.pictures.png", lambda _pixels: b"")
     consortium.hospital_round.draw_picture(table, (1, 3))
     original, rep, rebuilt, shape = drawn
     chosen = [0, 30, 1, 2, 3, 4]
@@ -341,8 +341,8 @@ def test_a_picture_leaves_out_rows_that_stay_and_adds_the_noise(
     options = PrivacyOptions(**NOISE, drop_below=0.3)
     ready(consortium, options)
     drawn: list[Any] = []
-    monkeypatch.setattr("user_client.sdk.privacy.side_by_side", lambda *given: drawn.extend(given))
-    monkeypatch.setattr("user_client.sdk.privacy.png", lambda _pixels: b"")
+    monkeypatch.setattr("user_client.sdk.pictures.side_by_side", lambda *given: drawn.extend(given))
+    monkeypatch.setattr("user_client.sdk.pictures.png", lambda _pixels: b"")
     consortium.hospital_round.draw_picture(consortium.table(1), (3, 1), count=40)
     original, rep, *_ = drawn
     assert 0 < len(original) < 40

@@ -208,6 +208,26 @@ def test_an_anchor_that_is_not_what_was_promised_is_no_fault_of_the_parties() ->
     assert [one for one in found if one.assumption == "orthonormal"] == []
 
 
+@pytest.mark.parametrize("kind", ANCHORS)
+@pytest.mark.parametrize("fault", ["scaled", "stretched", "sheared"])
+def test_where_maps_need_not_be_linear_lengths_and_angles_are_no_fault(kind: str, fault: str) -> None:
+    reps = related(kind)
+    reps[2] = CONTRADICTIONS[fault][0](10 * reps[2], np.random.default_rng(0))
+    assert named(reps, kind) == [2]
+    assert suspects(reps, anchor_is_isotropic=kind == "haar", maps_are_linear=False) == []
+
+
+def test_where_maps_need_not_be_linear_a_stranger_is_still_one() -> None:
+    rng = np.random.default_rng(0)
+    reps = related("gaussian")
+    reps[1], reps[4] = rng.permutation(reps[1]), 0 * reps[4]
+    found = suspects(reps, anchor_is_isotropic=False, maps_are_linear=False)
+    assert [(one.index, one.assumption) for one in found] == [
+        (1, "same-anchor-or-related-span"),
+        (4, "full-rank"),
+    ]
+
+
 def test_sizes_that_differ_everywhere_are_no_fault_of_a_party() -> None:
     reps = [2.0**index * rep for index, rep in enumerate(related("gaussian"))]
     assert named(reps, "gaussian") == []

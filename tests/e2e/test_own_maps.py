@@ -1,0 +1,108 @@
+"""Hospitals that map their rows in four ways, by their commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pyarrow.csv
+import pytest
+
+from odc_demo.actors import CommandError
+from tests.harness.consortium import WAIT_S, Consortium, consortium, rows
+from user_client.onnx_model.writing import Writer
+
+NAMES = ("lead-hospital", "hospital-b", "hospital-c", "hospital-d")
+OWN = {NAMES[1]: "random-features", NAMES[2]: "kernel-pca", NAMES[3]: "own.onnx"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]:
+    with consortium(tmp_path_factory.mktemp("maps"), *NAMES) as found:
+        yield found
+
+
+def encoder(path: Path) -> None:
+    """A network of one layer, 4 features to 16 numbers."""
+    rng, graph = np.random.default_rng(0), Writer(4)
+    wide = graph.node("Cast", graph.input, to=11)
+    reached = graph.node("MatMul", wide, graph.constant(rng.standard_normal((4, 16))))
+    path.write_bytes(graph.file(graph.node("Tanh", reached), 16))
+
+
+@pytest.fixture(scope="module")
+def released(made: Consortium) -> dict[str, Any]:
+    """A round of one linear map and three others, and what the commands said."""
+    found = made.anchored(
+        latent_dim=4,
+        own_maps=["kernel-pca", "onnx", "random-features"],
+        alignment={"method": "kawakami"},
+        anchor={"kind": "gaussian", "rows": 100},
+        hold_out=0.25,
+        model={"kind": "logistic"},
+    )
+    prepared = {}
+    for seed, name in enumerate(NAMES):
+        member, options = made.institution(name), []
+        path = member.home / "rows.csv"
+        pyarrow.csv.write_csv(rows(seed, 200), path)
+        if name in OWN:
+            encoder(member.home / "own.onnx")
+            chosen = str(member.home / OWN[name]) if OWN[name].endswith(".onnx") else OWN[name]
+            options = ["--own-map", chosen]
+        prepared[name] = member.odc("prepare", str(path), *options)
+        send = ["--yes", "--accept-signal-loss"]
+        if name == NAMES[-1]:  # the last one walks on to its downlink
+            member.odc("round", str(path), *send, *options, "--wait", str(WAIT_S))
+        else:
+            member.odc("contribute", *send)
+    made.wait_for(found, "released")
+    for name in NAMES[:-1]:
+        made.institution(name).odc("receive", "--wait", str(WAIT_S))
+    return {"id": found, "prepared": prepared}
+
+
+def test_what_leaves_is_alike_and_what_is_said_of_it_is_not(released: dict[str, Any]) -> None:
+    shapes = {name: [each["shape"] for each in one["arrays"]] for name, one in released["prepared"].items()}
+    assert set(map(str, shapes.values())) == {str([[150, 4], [100, 4], [150]])}
+    measured = {name: one["information"] is not None for name, one in released["prepared"].items()}
+    assert measured == {name: name not in OWN for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_predicts_and_exports_what_it_predicts(
+    made: Consortium, released: dict[str, Any], tmp_path: Path, name: str
+) -> None:
+    member, table = made.institution(name), rows(99, 300)
+    fresh, out, onnx = (tmp_path / each for each in ("fresh.csv", "out.csv", "model.onnx"))
+    pyarrow.csv.write_csv(table.drop_columns(["label"]), fresh)
+    member.odc("predict", str(fresh), "--out", str(out))
+    found = pyarrow.csv.read_csv(out)
+    said = np.stack([found[f"probability_{each}"] for each in ("no", "yes")], axis=1)
+    right = np.where(said[:, 1] > 0.5, "yes", "no") == np.array(table["label"].to_pylist())
+    assert right.mean() > 0.7
+    member.odc("export", "--out", str(onnx))
+    session = onnxruntime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"])
+    given = {
+        each.name: np.array(table[each.name].to_pylist(), np.float64)[:, None]
+        for each in session.get_inputs()
+    }
+    answers = dict(zip([each.name for each in session.get_outputs()], session.run(None, given), strict=True))
+    np.testing.assert_allclose(answers["probabilities"], said, rtol=0, atol=1e-5)
+    assert member.odc("evaluate", str(member.home / "rows.csv"))["rows"] == 50
+
+
+def test_coefficients_are_of_linear_maps(made: Consortium, released: dict[str, Any]) -> None:
+    table = str(made.institution(NAMES[0]).home / "rows.csv")
+    assert made.institution(NAMES[0]).odc("coefficients", table)["coefficients"]
+    with pytest.raises(CommandError, match="coefficients are of linear maps"):
+        made.institution(NAMES[1]).odc("coefficients", table)
+
+
+def test_everybody_reads_that_maps_may_differ(made: Consortium, released: dict[str, Any]) -> None:
+    text = made.analyst.run("collaboration", "report", released["id"])
+    assert "by a non-linear function of its own (kernel-pca, onnx, random-features)" in text
+    assert "suspected" not in text
