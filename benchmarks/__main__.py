@@ -36,6 +36,7 @@ BENCHMARKS: Final[tuple[str, ...]] = (
     "models",
     "nri",
     "numbers",
+    "own_maps",
     "predicted",
     "privacy",
     "scale",
