@@ -113,10 +113,11 @@ def measure(options: Options) -> Report:
     jobs = [Job(table, method, seed) for table in LATENT_DIM for method in ALIGNMENTS for seed in seeds]
     report.rows = list(_shown(run_all(run, jobs)))
     taken = [row for row in report.rows if row["alignment"] == "kawakami"]
-    gains = [row["random_features"] - row["linear"] for row in taken if row["table"] in MADE_UP]
     losses = [row["linear"] - row["random_features"] for row in taken if row["table"] not in MADE_UP]
     told = "points of ROC-AUC by random features"
-    report.claim("own_maps_gain_on_made_up", 100 * float(np.mean(gains)), told, ">=", LEAST_GAIN)
+    for name in MADE_UP:  # one by one: what a map loses on the one would hide behind the other
+        gains = [row["random_features"] - row["linear"] for row in taken if row["table"] == name]
+        report.claim(f"own_maps_gain_on_{name}", 100 * float(np.mean(gains)), told, ">=", LEAST_GAIN)
     report.claim("own_maps_cost_on_real", 100 * float(np.mean(losses)), told, "<=", MOST_LOST)
     return report
 

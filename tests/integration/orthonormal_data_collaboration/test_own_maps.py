@@ -86,10 +86,11 @@ def test_what_is_said_of_linear_maps_is_not_said_of_others(mixed: Simulation) ->
     assert (tried["closest vector"], tried["orthogonal lattice"]) == (False, False)
 
 
-def test_a_map_helps_where_few_numbers_have_to_tell_what_no_line_tells() -> None:
+def test_a_map_helps_where_the_label_curves_along_more_directions_than_a_basis_has_room_for() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2600, 6))
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    inside = np.square(X[:, :3]).sum(axis=1)
+    y = (inside > np.median(inside)).astype(int)
     parties = {f"h{index}": (X[index * 200 :][:200], y[index * 200 :][:200]) for index in range(3)}
 
     def score(kind: str | None) -> float:
