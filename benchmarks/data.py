@@ -100,6 +100,12 @@ def read_checked(directory: Path, name: str) -> bytes:
     return content
 
 
+def checked_path(directory: Path, name: str) -> Path:
+    """Return the path of a data file for what reads a user's file, checked as `read_checked` does."""
+    read_checked(directory, name)
+    return directory / name
+
+
 def read_table(directory: Path, name: str) -> list[dict[str, str]]:
     """Return the rows of a ``.csv.gz`` file, checked as `read_checked` does."""
     return _table(read_checked(directory, name))

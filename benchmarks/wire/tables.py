@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from benchmarks.data import checked_path, read_arrays
 from odc_demo.corrections import corrected_draft
 from odc_demo.tables import HOLD_OUT, breast_cancer, own_table
 from protocol.table_schema import Schema
@@ -76,7 +77,7 @@ def bundled() -> list[Work]:
 
 def real(data: Path) -> list[Work]:
     """Return MNIST and the heart data of four hospitals, from a directory as in docs/benchmarks.md."""
-    return [_mnist(data / "mnist"), _heart(data)]
+    return [_mnist(data), _heart(data)]
 
 
 def hand_picked(data: Path | None) -> list[Work]:
@@ -86,7 +87,7 @@ def hand_picked(data: Path | None) -> list[Work]:
         _with(_digits(), latent_dim=20, epochs=IMAGE_EPOCHS, highest=16),
     ]
     if data:
-        works.append(_with(_mnist(data / "mnist"), latent_dim=50, epochs=IMAGE_EPOCHS, highest=255))
+        works.append(_with(_mnist(data), latent_dim=50, epochs=IMAGE_EPOCHS, highest=255))
         works.append(_with(_heart(data), latent_dim=13, epochs=EPOCHS))
     return works
 
@@ -125,7 +126,8 @@ def _breast_cancer() -> Work:
 
 
 def _heart(data: Path) -> Work:
-    tables = own_table(data / "heart" / "heart_uci_4site.csv.gz", LABEL, "site", ("num",))
+    path = checked_path(data, "heart/heart_uci_4site.csv.gz")
+    tables = own_table(path, LABEL, "site", ("num",))
     return _drafted("heart", tables.by_hospital, tables.hold_out, tables.label, tables.exclude)
 
 
@@ -161,10 +163,8 @@ def _digits() -> Work:
 
 def _mnist(directory: Path) -> Work:
     """Return MNIST in the paper's setting: 10 parties of 100 rows, drawn from the training images."""
-    with np.load(directory / "mnist_train60k.npz") as stored:
-        rows, labels = stored["X"], stored["y"]
-    with np.load(directory / "mnist_t10k.npz") as stored:
-        test_rows, test_labels = stored["X"], stored["y"]
+    stored, held_out = (read_arrays(directory, f"mnist/mnist_{part}.npz") for part in ("train60k", "t10k"))
+    rows, labels, test_rows, test_labels = stored["X"], stored["y"], held_out["X"], held_out["y"]
     rng = np.random.default_rng(0)
     chosen = rng.choice(len(labels), MNIST_PARTIES * MNIST_ROWS, replace=False)
     test = rng.choice(len(test_labels), MNIST_HOLD_OUT, replace=False)
