@@ -117,7 +117,7 @@ def test_a_picture_shows_no_row_that_is_kept_back(
         drawn.append(len(shown))
         return side_by_side(shown, *rest)
 
-    monkeypatch.setattr("user_client.sdk.privacy.side_by_side", note)
+    monkeypatch.setattr("user_client.sdk.pictures.side_by_side", note)
     consortium.hospital_round.draw_picture(consortium.table(1), (1, 3), count=100)
     assert drawn == [30]
 
