@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import onnxruntime
 import pyarrow.csv
 import pytest
 
 from odc_demo.actors import CommandError
 from tests.harness.consortium import WAIT_S, Consortium, consortium, rows
+from tests.harness.exported import predicts_as_it_exports
 
 NAMES = ("lead-hospital", "hospital-b", "careful-hospital")
 CAREFUL = NAMES[2]
@@ -60,24 +59,10 @@ def test_it_predicts_explains_and_exports_what_it_predicts(
     made: Consortium, released: dict[str, Any], tmp_path: Any
 ) -> None:
     careful, table = made.institution(CAREFUL), rows(99, 300)
-    fresh, out, onnx = (tmp_path / name for name in ("fresh.csv", "out.csv", "model.onnx"))
-    pyarrow.csv.write_csv(table.drop_columns(["label"]), fresh)
-    careful.odc("predict", str(fresh), "--out", str(out))
-    found = pyarrow.csv.read_csv(out)
-    said = np.stack([found[f"probability_{each}"] for each in ("no", "yes")], axis=1)
-    right = np.where(said[:, 1] > 0.5, "yes", "no") == np.array(table["label"].to_pylist())
-    assert right.mean() > 0.6
-    careful.odc("export", "--out", str(onnx))
-    session = onnxruntime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"])
-    given = {
-        each.name: np.array(table[each.name].to_pylist(), np.float64)[:, None]
-        for each in session.get_inputs()
-    }
-    answers = dict(zip([each.name for each in session.get_outputs()], session.run(None, given), strict=True))
-    np.testing.assert_allclose(answers["probabilities"], said, rtol=0, atol=1e-5)
-    assert {each["column"] for each in careful.odc("coefficients", released["table"])["coefficients"]} == {
-        each.name for each in session.get_inputs()
-    }
+    right, columns = predicts_as_it_exports(careful, table, tmp_path)
+    assert right > 0.6
+    named = careful.odc("coefficients", released["table"])["coefficients"]
+    assert {each["column"] for each in named} == columns
     assert careful.odc("evaluate", released["table"])["rows"] == 50
 
 

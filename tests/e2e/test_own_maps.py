@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pyarrow.csv
 import pytest
 
 from odc_demo.actors import CommandError
 from tests.harness.consortium import WAIT_S, Consortium, consortium, rows
+from tests.harness.exported import predicts_as_it_exports
 from user_client.onnx_model.writing import Writer
 
 NAMES = ("lead-hospital", "hospital-b", "hospital-c", "hospital-d")
@@ -77,21 +77,8 @@ def test_each_predicts_and_exports_what_it_predicts(
     made: Consortium, released: dict[str, Any], tmp_path: Path, name: str
 ) -> None:
     member, table = made.institution(name), rows(99, 300)
-    fresh, out, onnx = (tmp_path / each for each in ("fresh.csv", "out.csv", "model.onnx"))
-    pyarrow.csv.write_csv(table.drop_columns(["label"]), fresh)
-    member.odc("predict", str(fresh), "--out", str(out))
-    found = pyarrow.csv.read_csv(out)
-    said = np.stack([found[f"probability_{each}"] for each in ("no", "yes")], axis=1)
-    right = np.where(said[:, 1] > 0.5, "yes", "no") == np.array(table["label"].to_pylist())
-    assert right.mean() > 0.7
-    member.odc("export", "--out", str(onnx))
-    session = onnxruntime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"])
-    given = {
-        each.name: np.array(table[each.name].to_pylist(), np.float64)[:, None]
-        for each in session.get_inputs()
-    }
-    answers = dict(zip([each.name for each in session.get_outputs()], session.run(None, given), strict=True))
-    np.testing.assert_allclose(answers["probabilities"], said, rtol=0, atol=1e-5)
+    right, _ = predicts_as_it_exports(member, table, tmp_path)
+    assert right > 0.7
     assert member.odc("evaluate", str(member.home / "rows.csv"))["rows"] == 50
 
 
