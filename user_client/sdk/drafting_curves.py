@@ -30,8 +30,6 @@ COMPARED_ROWS: Final = 2000
 """Most rows on which the model is compared with the bands of all columns."""
 SEEMS: Final = 1.5
 """Standard errors from which on a column is named among those with curves, once there are some."""
-_STRAIGHT: Final = frozenset({"cox", "logistic", "ridge"})
-"""Kinds that draw no curve and no product of two numbers."""
 _NAMED: Final = 5
 _CURVED: Final = {"classes": "mlp or random-feature-svm", "number": "mlp"}
 """Kinds that draw the curves which the drafted model misses, by the task (docs/defaults.md)."""
@@ -105,7 +103,7 @@ def remarks_on_curves(
 def remarks_on_directions(curves: int, model: ModelTerms) -> Iterator[str]:
     """Yield what to do where the label curves along some directions and the model of a draft is straight."""
     kinds = {one.kind for one in candidates_of(model)}
-    if not curves or not kinds <= _STRAIGHT:
+    if not curves or not all(_BENDS.get(kind) == 1 for kind in kinds):
         return
     directions = "one direction" if curves == 1 else f"{curves} directions"
     yield (

@@ -224,7 +224,9 @@ class OwnScore:
         """
         weights = self._in_features(self.weights)
         most = min(self._changing(), latent_dim)
-        if self.curves.shape[1]:  # an institution with fewer rows may not see them, and its axes are other
+        if self.curves.shape[
+            1
+        ]:  # institutions with few rows may not find them: their bases are of axes alone
             most = min(most, max(latent_dim // 2, 1))
         for count in range(1, most + 1):
             leading = axes[:, : latent_dim - count]
