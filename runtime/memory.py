@@ -11,9 +11,12 @@ import ctypes
 from typing import Any, Final
 
 # malloc.h
+_M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
-_MAPPED_FROM_BYTES: Final = 256 * 2**10
+_MAPPED_FROM_BYTES: Final = 2**20
+_KEPT_BYTES: Final = 4 * 2**20
+"""What the heap keeps of memory that was freed last: the system clears what it returns and takes again."""
 _SAYS_SO: Final = ("std::bad_alloc", "Failed to allocate memory", "Cannot allocate memory")
 """In the texts of libraries in C++, whose errors are of kinds of their own."""
 
@@ -42,6 +45,7 @@ def return_what_is_freed() -> None:
     library = _glibc()
     if library is not None:
         library.mallopt(_M_MMAP_THRESHOLD, _MAPPED_FROM_BYTES)
+        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def give_back() -> None:

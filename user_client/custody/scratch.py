@@ -25,6 +25,9 @@ IN_MEMORY_BYTES: Final = 8 * 2**20
 """Rows of a table up to this size stay in memory."""
 _KEY_BYTES: Final = 16
 _COUNTER_BYTES: Final = 16
+_BEYOND: Final = _COUNTER_BYTES - 1
+"""What the library wants to have room for beyond what it writes."""
+_NUMBER_BYTES: Final = 8
 _ONE_BY_ONE: Final = 10
 """How many times as long a row takes that is read alone as one that is read with its block."""
 
@@ -60,51 +63,56 @@ class _EncryptedFile:
         weakref.finalize(self, self._file.close)  # once nobody has one of its blocks any more
         self._key = AES(secrets.token_bytes(_KEY_BYTES))
         self._bytes = 0
-        self._moving = threading.Lock()
+        self._using = threading.Lock()
+        self._room = bytearray()
+        """For the ciphertext of one block: new memory for each would cost more than to encrypt it."""
 
     def append(self, rows: Matrix64) -> Block:
-        start, shape = self._bytes, rows.shape
-        left = memoryview(self._crypted(np.ascontiguousarray(rows).data.cast("B"), start))
-        with self._moving:
+        start, shape, size = self._bytes, rows.shape, rows.nbytes
+        with self._using:
+            self._crypt(np.ascontiguousarray(rows).data.cast("B"), start, self._room_for(size + _BEYOND))
+            left = self._room_for(size)
             self._file.seek(start)
             while left:
                 left = left[self._file.write(left) :]
-        self._bytes += -(-rows.nbytes // _COUNTER_BYTES) * _COUNTER_BYTES
+        self._bytes += -(-size // _COUNTER_BYTES) * _COUNTER_BYTES
         return Block(
-            lambda: self._read(start, shape),
+            lambda: self._read(start, size).reshape(shape),
             len(rows),
             load_some=lambda numbers: self._read_some(start, shape, numbers),
         )
 
-    def _read(self, start: int, shape: tuple[int, ...]) -> Matrix64:
-        found = np.empty(shape)
-        view = found.data.cast("B")
-        self._fill(view, start)
-        return np.frombuffer(self._crypted(view, start)).reshape(shape)
-
-    def _read_some(self, start: int, shape: tuple[int, ...], numbers: Numbers) -> Matrix64:
-        if len(numbers) * _ONE_BY_ONE > shape[0]:
-            return self._read(start, shape)[numbers]
-        row_bytes, found = shape[1] * np.dtype(np.float64).itemsize, bytearray()
-        for number in numbers.tolist():
-            place = start + number * row_bytes
-            before = place % _COUNTER_BYTES
-            data = memoryview(bytearray(before + row_bytes))
-            self._fill(data, place - before)
-            found += self._crypted(data, place - before)[before:]
-        return np.frombuffer(found).reshape(len(numbers), shape[1])
-
-    def _fill(self, left: memoryview, start: int) -> None:
-        """Read what stands at an offset, as it is in the file."""
-        with self._moving:
+    def _read(self, start: int, count: int) -> Matrix64:
+        """Return the numbers in so many bytes at an offset, a multiple of the counter's size."""
+        found = np.empty(count + _BEYOND, np.uint8)
+        with self._using:
+            left = ciphertext = self._room_for(count)
             self._file.seek(start)
             while left:
-                count = self._file.readinto(left)
-                if not count:
+                taken = self._file.readinto(left)
+                if not taken:
                     raise OSError("a temporary file of this process has lost what was written to it")
-                left = left[count:]
+                left = left[taken:]
+            self._crypt(ciphertext, start, found.data)
+        return found[:count].view(np.float64)
 
-    def _crypted(self, data: memoryview, start: int) -> bytes:
+    def _read_some(self, start: int, shape: tuple[int, ...], numbers: Numbers) -> Matrix64:
+        width = shape[1]
+        if len(numbers) * _ONE_BY_ONE > shape[0]:
+            return self._read(start, shape[0] * width * _NUMBER_BYTES).reshape(shape)[numbers]
+        found = np.empty((len(numbers), width))
+        for row, number in zip(found, numbers.tolist(), strict=True):
+            place = start + number * width * _NUMBER_BYTES
+            before = place % _COUNTER_BYTES
+            row[:] = self._read(place - before, before + width * _NUMBER_BYTES)[before // _NUMBER_BYTES :]
+        return found
+
+    def _room_for(self, count: int) -> memoryview:
+        if len(self._room) < count:
+            self._room = bytearray(count)
+        return memoryview(self._room)[:count]
+
+    def _crypt(self, data: memoryview, start: int, out: memoryview) -> None:
         """Encrypt or decrypt what stands at an offset, a multiple of the counter's size."""
         counter = (start // _COUNTER_BYTES).to_bytes(_COUNTER_BYTES, "big")
-        return Cipher(self._key, CTR(counter)).encryptor().update(data)
+        Cipher(self._key, CTR(counter)).encryptor().update_into(data, out)

@@ -32,12 +32,12 @@ from user_client.rows import Block, Rows
 from user_client.sdk.row_fingerprints import (
     KEY_BYTES,
     Fingerprints,
-    RowBytes,
-    bytes_of_texts,
-    bytes_of_values,
+    KnownRows,
+    texts_of,
+    values_of,
 )
 
-_BY_VALUES: Final = b"odc rows"
+_BY_VALUES: Final = b"odc row2"
 """Before the key where fingerprints are of values; earlier versions kept those of texts."""
 SORTED_AT_ONCE: Final = 2**19
 """Fingerprints that are in memory at once, about."""
@@ -110,8 +110,8 @@ class SeenRows:
 
         ``part`` has them as they are in the file, and ``read`` with some of their texts as numbers.
         """
-        values = bytes_of_values(read)
-        texts = bytes_of_texts(part) if any(each.is_by_text for each in self._earlier) else values
+        values = values_of(read)
+        texts = texts_of(part) if any(each.is_by_text for each in self._earlier) else values
         own = values.fingerprints(self._key)
         known = [(each, each.count_in(texts if each.is_by_text else values)) for each in self._earlier]
 
@@ -188,7 +188,7 @@ class _Earlier:
             return cls(directory, True, bytes.fromhex(content["key"]), sent)
         return None
 
-    def count_in(self, rows: RowBytes) -> int:
+    def count_in(self, rows: KnownRows) -> int:
         """Return how many of some rows were sent."""
         if not len(self.sent):
             return 0

@@ -13,14 +13,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
-from user_client.tables.fields import EXACT_BELOW, NUMBER, as_text, finite_numbers, number_of
+from user_client.tables.fields import EXACT_BELOW, NUMBER, as_text, doubles, finite_numbers, number_of
 
 T = TypeVar("T")
 Fingerprints = NDArray[np.uint64]
@@ -30,9 +33,52 @@ _FIRST: Final = 16
 """If so few texts are not all numbers, all of them are not even tried: Arrow words each refusal."""
 
 
+class KnownRows(Protocol):
+    """What tells the rows of a table apart."""
+
+    def fingerprints(self, key: bytes) -> Fingerprints:
+        """Return a number for each row under a key of `KEY_BYTES`."""
+
+
 @dataclass(frozen=True, repr=False)
-class RowBytes:
-    """The bytes of each row of a table.
+class RowValues:
+    """The values of each row of a table.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Of the columns, in the order of their fields.
+    fields : sequence of (n,) ndarray of uint64
+        The values of each column.
+    rows : int
+        n.
+    """
+
+    names: Sequence[str]
+    fields: Sequence[NDArray[np.uint64]]
+    rows: int
+
+    def fingerprints(self, key: bytes) -> Fingerprints:
+        """Return half a CBC-MAC of each row's values, two of them in a block of AES-128.
+
+        A CBC-MAC needs messages of one length: the key follows from the names of the columns too.
+        """
+        names = "\x1f".join(self.names).encode()
+        cipher = AES(hashlib.blake2b(names, key=key, digest_size=AES.block_size // 8).digest())
+        encryptor = Cipher(cipher, ECB()).encryptor()  # noqa: S305  # the blocks are chained below
+        state = np.zeros((self.rows, 2), "<u8")
+        room = bytearray(state.nbytes + AES.block_size // 8 - 1)  # the library wants more than it fills
+        for place in range(0, len(self.fields), 2):
+            for half, values in enumerate(self.fields[place : place + 2]):
+                state[:, half] ^= values
+            encryptor.update_into(state.reshape(-1).view(np.uint8).data, room)
+            state = np.frombuffer(room, "<u8", 2 * self.rows).reshape(-1, 2).copy()
+        return state[:, 0].astype(np.uint64)
+
+
+@dataclass(frozen=True, repr=False)
+class RowTexts:
+    """The text of each row of a table.
 
     Attributes
     ----------
@@ -46,7 +92,7 @@ class RowBytes:
     parts: Sequence[tuple[memoryview, Sequence[int]]]
 
     def fingerprints(self, key: bytes) -> Fingerprints:
-        """Return a number for each row: a keyed digest of its bytes."""
+        """Return a keyed digest of each row's text."""
         begun = hashlib.blake2b("\x1f".join(self.names).encode() + b"\n", key=key, digest_size=8)
         digests = []
         for data, ends in self.parts:
@@ -57,17 +103,13 @@ class RowBytes:
         return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
 
-def bytes_of_values(table: pa.Table) -> RowBytes:
+def values_of(table: pa.Table) -> RowValues:
     """Return eight bytes for each field: a number as float64, and a digest of anything else."""
     names, fields = _by_name(table, _values)
-    rows = np.empty((table.num_rows, len(fields)), "<u8")
-    for place, values in enumerate(fields):
-        rows[:, place] = values
-    ends = (np.arange(table.num_rows + 1) * _FIELD_BYTES * len(fields)).tolist()
-    return RowBytes(names, [(rows.reshape(-1).view(np.uint8).data, ends)])
+    return RowValues(names, fields, table.num_rows)
 
 
-def bytes_of_texts(table: pa.Table) -> RowBytes:
+def texts_of(table: pa.Table) -> RowTexts:
     """Return the text of each field, by which earlier versions knew a row."""
     names, fields = _by_name(table, as_text)
     joined = pc.binary_join_element_wise(*fields, "\x1f", null_handling="replace", null_replacement="")
@@ -76,7 +118,7 @@ def bytes_of_texts(table: pa.Table) -> RowBytes:
         _, offsets, data = texts.buffers()
         ends = np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1].tolist()
         parts.append((memoryview(data if data is not None else b""), ends))
-    return RowBytes(names, parts)
+    return RowTexts(names, parts)
 
 
 def _by_name(table: pa.Table, read: Callable[[pa.ChunkedArray], T]) -> tuple[list[str], list[T]]:
@@ -94,7 +136,7 @@ def _values(column: pa.ChunkedArray) -> NDArray[np.uint64]:
     """Return what tells the fields of a column apart."""
     kind = column.type
     if pa.types.is_integer(kind) or (pa.types.is_floating(kind) and not pa.types.is_float32(kind)):
-        numbers = column.cast(pa.float64(), safe=False).to_numpy()
+        numbers = doubles(column).to_numpy()
     else:
         numbers = None if finite_numbers(column.slice(0, _FIRST)) is None else finite_numbers(column)
     if numbers is None:  # as text a float32 of 0.1 is 0.1 again, and a decimal is the nearest float64

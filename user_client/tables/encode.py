@@ -47,6 +47,8 @@ from user_client.tables.fields import (
 )
 
 EMPTY_LABEL: Final = "fill in the label or drop the row: the terms impute no label"
+_COUNTED: Final = 99
+"""Up to so many quantiles are compared with every number; a search takes less time among more."""
 
 
 def encode_rows(table: pa.Table, schema: Schema, *, dates_as_days: bool = False) -> Matrix64:
@@ -174,14 +176,34 @@ def ranks(numbers: Matrix64, quantiles: Sequence[float]) -> Matrix64:
     placed linearly between them.
     """
     known = np.array(quantiles)
-    inside = numbers.clip(known[0], known[-1])
+    position = numbers.clip(known[0], known[-1])
     steps = np.diff(known)
     if steps.all():
-        lower = np.searchsorted(known[1:-1], inside)
-        position = lower + (inside - known[lower]) / steps[lower]
+        lower = _how_many_below(position, known[1:-1])
+        position -= known.take(lower)
+        position /= steps.take(lower)
+        position += lower
     else:
-        position = _among_equal(known, inside)
-    return np.asarray(2 * position / (len(known) - 1) - 1)
+        position = _among_equal(known, position)
+    position *= 2
+    position /= len(known) - 1
+    position -= 1
+    return position
+
+
+def _how_many_below(numbers: Matrix64, few: Matrix64) -> NDArray[np.intp]:
+    """Return how many of a few numbers, in ascending order, are below each.
+
+    For the 19 of a drafted column, to count them takes a fifth of the time of a search in each.
+    """
+    if len(few) > _COUNTED:
+        return np.searchsorted(few, numbers)
+    found, below = np.zeros(len(numbers), np.uint8), np.empty(len(numbers), np.bool_)
+    one_or_zero = below.view(np.uint8)
+    for each in few.tolist():
+        np.less(each, numbers, out=below)
+        found += one_or_zero
+    return found.astype(np.intp)
 
 
 def _among_equal(known: Matrix64, inside: Matrix64) -> Matrix64:

@@ -27,6 +27,9 @@ LOOKED_AT_ROWS: Final = 10_000
 _THREADS: Final = 2
 _AHEAD: Final = 2
 """Parts that are read and not taken yet."""
+_KEPT_TOGETHER_BYTES: Final = 15 * 2**16
+"""Of the rows in a block: the allocator gives memory of less than a MiB to the next block, and larger pieces
+back to the system (`runtime.memory`), which would clear them anew for every block of every step."""
 _MOST_PARTS: Final = 64
 """Of the rows that are kept of a table, before they are joined: small pieces keep the heap from shrinking."""
 
@@ -187,7 +190,9 @@ def encode_table(
             part.note()
             some.add(part.table)
             digest.update(np.ascontiguousarray(part.rows).data)
-            yield part.rows
+            at_once = max(1, _KEPT_TOGETHER_BYTES // max(1, 8 * schema.width))
+            for start in range(0, len(part.rows), at_once):
+                yield part.rows[start : start + at_once]
 
     rows = keep(blocks(), schema.width)
     pa.default_memory_pool().release_unused()  # what follows needs memory as well

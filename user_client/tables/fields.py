@@ -132,6 +132,11 @@ def refuse_empty(name: str, empty: Mask, hint: str | None = None) -> None:
         raise error
 
 
+def doubles(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of integers or floats as float64, without a cast of one that is."""
+    return values if values.type == pa.float64() else values.cast(pa.float64(), safe=False)
+
+
 def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
     """Return a column as float64, and a mask of its empty fields: a null, a NaN or a code for missing.
 
@@ -139,7 +144,7 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
     either.
     """
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        numbers = values.cast(pa.float64(), safe=False).to_numpy()
+        numbers = doubles(values).to_numpy()
         empty = np.isnan(numbers)
     elif (found := finite_numbers(values)) is not None:
         numbers, empty = found, np.zeros(len(found), dtype=np.bool_)

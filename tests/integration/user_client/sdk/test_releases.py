@@ -22,7 +22,7 @@ from user_client.custody.round_directory import OLD_RELEASE_FILE, RELEASE_FILE
 from user_client.custody.scratch import Scratch
 from user_client.sdk import PrivacyOptions, list_releases, releases
 from user_client.sdk.releases import Overlap, SeenRows
-from user_client.sdk.row_fingerprints import KEY_BYTES, bytes_of_texts
+from user_client.sdk.row_fingerprints import KEY_BYTES, texts_of
 from user_client.tables import encode_table, read_table
 
 
@@ -129,7 +129,7 @@ def test_rows_that_an_earlier_version_has_kept_are_known_again(name: str, consor
     consortium.hospital_round.prepare(path)
     consortium.hospital_round.contribute()
     file = consortium.directory_of(consortium.hospital) / RELEASE_FILE
-    key, texts = bytes(range(KEY_BYTES)), bytes_of_texts(read_table(Path(path)))
+    key, texts = bytes(range(KEY_BYTES)), texts_of(read_table(Path(path)))
     numbers = np.sort(texts.fingerprints(key))
     file.unlink()
     if name == RELEASE_FILE:

@@ -14,18 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.table_schema import Schema
-from user_client.sdk.row_fingerprints import KEY_BYTES, RowBytes, bytes_of_texts, bytes_of_values
+from user_client.sdk.row_fingerprints import KEY_BYTES, KnownRows, texts_of, values_of
 from user_client.tables.encode import with_numbers_read
 
 KEY = bytes(range(KEY_BYTES))
-KINDS = [bytes_of_values, bytes_of_texts]
+KINDS = [values_of, texts_of]
 SCHEMA = {
     "columns": [{"kind": "numeric", "name": "x", "low": 0, "high": 1}],
     "label_column": {"name": "y", "classes": ["no", "yes"]},
 }
 
 
-def known(values: Any, kind: Callable[[pa.Table], RowBytes] = bytes_of_values) -> list[int]:
+def known(values: Any, kind: Callable[[pa.Table], KnownRows] = values_of) -> list[int]:
     column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
     return [int(each) for each in kind(pa.table({"x": column})).fingerprints(KEY)]
 
@@ -55,7 +55,7 @@ def test_the_same_values_are_known_again(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_other_values_are_not(kind: Callable[[pa.Table], RowBytes]) -> None:
+def test_other_values_are_not(kind: Callable[[pa.Table], KnownRows]) -> None:
     values = [
         "1",
         "1.5",
@@ -75,7 +75,7 @@ def test_other_values_are_not(kind: Callable[[pa.Table], RowBytes]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_field_is_known_in_its_column_alone(kind: Callable[[pa.Table], RowBytes]) -> None:
+def test_a_field_is_known_in_its_column_alone(kind: Callable[[pa.Table], KnownRows]) -> None:
     table = pa.table({"a": ["1", "2"], "b": ["2", "1"], "c": ["x", "x"]})
     first, second = kind(table).fingerprints(KEY)
     assert first != second
@@ -87,7 +87,7 @@ def test_a_field_is_known_in_its_column_alone(kind: Callable[[pa.Table], RowByte
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_part_of_a_table_has_the_fingerprints_of_its_rows(kind: Callable[[pa.Table], RowBytes]) -> None:
+def test_a_part_of_a_table_has_the_fingerprints_of_its_rows(kind: Callable[[pa.Table], KnownRows]) -> None:
     table = pa.table({"a": [1.5, None, 3.0, 9.0], "b": ["u", "v", None, "w"]})
     whole = kind(table).fingerprints(KEY)
     np.testing.assert_array_equal(kind(table.slice(1, 2)).fingerprints(KEY), whole[1:3])
@@ -120,4 +120,4 @@ def test_a_text_that_is_no_utf8_is_told_by_its_bytes() -> None:
 
 def test_a_table_without_a_column_that_tells_rows_has_rows_all_the_same() -> None:
     table = pa.table({"x": [[1], [2], [3]]})
-    assert len(set(bytes_of_values(table).fingerprints(KEY).tolist())) == 1
+    assert len(set(values_of(table).fingerprints(KEY).tolist())) == 1
