@@ -8,7 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from typing import Any, ClassVar, Final
+import secrets
+import socket
+from contextlib import suppress
+from typing import Any, ClassVar, Final, Self
+from weakref import WeakValueDictionary
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -24,6 +28,10 @@ MOST_SILENT: Final = 50
 """Of so many connections on which a request is awaited, those that are silent the longest end for others."""
 MOST_AWAITED: Final = 500
 """Of so many, the longest silent ends at once: the usual limit on open files is a thousand."""
+HANDSHAKE_S: Final = 10.0
+"""How long a TLS handshake may take."""
+MOST_IN_HANDSHAKE: Final = 200
+"""Of so many connections without TLS yet, any ends for the next one."""
 MOST_UNREAD_BYTES: Final = 2**26
 """So much of a body that nobody reads is taken and dropped before its request is answered."""
 _TOLD_EVERY_S: Final = 60.0
@@ -35,6 +43,75 @@ def keep_connection(scope: Any) -> None:
     keep = scope.get("extensions", {}).get(_KEEP)
     if keep is not None:
         keep()
+
+
+class LocalSocket(socket.socket):
+    """A listening socket that bounds the TLS handshakes of what connects to it; or one of these connections.
+
+    asyncio accepts as many connections as come, and shows nobody one whose handshake is not over: the
+    protocol says when it is (`let_in`).
+    """
+
+    _accepted: ClassVar[WeakValueDictionary[int, LocalSocket]] = WeakValueDictionary()
+    """By descriptor: asyncio shows its protocols no more of a socket than that."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_handshake: set[LocalSocket] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def around(cls, other: socket.socket) -> Self:
+        """Return a socket of this kind that takes the place of another."""
+        return cls(other.family, other.type, other.proto, fileno=other.detach())
+
+    @classmethod
+    def let_in(cls, shown: socket.socket | None) -> None:
+        """Note that a connection needs its handshake no more; others than ours are left alone.
+
+        Parameters
+        ----------
+        shown : socket, optional
+            ``transport.get_extra_info("socket")``.
+        """
+        accepted = cls._accepted.get(shown.fileno()) if shown is not None else None
+        if accepted is not None:
+            accepted.stop_waiting()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        connected, address = super().accept()
+        accepted = type(self).around(connected)
+        accepted.begin_handshake(self._in_handshake)
+        return accepted, address
+
+    def begin_handshake(self, others: set[LocalSocket]) -> None:
+        """Wait for the handshake, but not for ever, nor beside more than `MOST_IN_HANDSHAKE` of them.
+
+        Any other may end for it, not the oldest: whoever connects quickly would let no handshake end.
+        """
+        if len(others) >= MOST_IN_HANDSHAKE:
+            secrets.choice(list(others)).end()
+        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_S, self.end)
+        self._accepted[self.fileno()] = self
+        self._in_handshake = others
+        others.add(self)
+
+    def stop_waiting(self) -> None:
+        """Await no handshake any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._in_handshake.discard(self)
+
+    def end(self) -> None:
+        """Let whoever reads from this connection find its end."""
+        self.stop_waiting()
+        with suppress(OSError):  # it has ended already
+            self.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.stop_waiting()
+        super().close()
 
 
 class LocalProtocol(H11Protocol):
@@ -68,6 +145,7 @@ class LocalProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
+        LocalSocket.let_in(transport.get_extra_info("socket"))
         self._wait(HEAD_S)
         self._look = self.loop.call_later(0, self._make_room)  # timers come behind what has just arrived
 

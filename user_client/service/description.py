@@ -32,6 +32,8 @@ ABOUT: Final = (
     " (RFC 9457). A connection on which no request comes within ten seconds, or no body within a minute,"
     " ends. While more than fifty connections say nothing, those that have been silent for two seconds end"
     " sooner; one whose request has the token, or a client certificate where no token is needed, does not."
+    " With TLS, a handshake of more than ten seconds ends too, and while there are two hundred, any of them"
+    " for the next."
 )
 
 

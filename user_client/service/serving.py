@@ -21,7 +21,7 @@ from fastapi import FastAPI
 
 from protocol.errors import InputError
 from runtime.files import read_text, write_whole
-from user_client.local_http import LocalProtocol
+from user_client.local_http import LocalProtocol, LocalSocket
 from user_client.sdk import Predictor
 from user_client.service.app import PREDICTIONS, create_app
 
@@ -89,8 +89,9 @@ def serve(predictor: Predictor, listening: Listening, token: str | None, tell: C
     """
     config = _config(create_app(predictor, token, by_certificate=listening.client_ca is not None), listening)
     with ExitStack() as held:
-        sockets = [held.enter_context(each) for each in bound(listening.host, listening.port)]
-        _Server(config, tell).run(sockets)
+        found = [held.enter_context(each) for each in bound(listening.host, listening.port)]
+        sockets = [held.enter_context(LocalSocket.around(each)) for each in found]
+        _Server(config, tell).run(list(sockets))
 
 
 def _config(app: FastAPI, listening: Listening) -> uvicorn.Config:
