@@ -15,6 +15,8 @@ from protocol.errors import UnreadableFileError
 
 _ERASED_AT_ONCE_BYTES = 2**20
 _LOOK_AGAIN_S = 0.001
+_ABANDONED_S = 3600
+"""A file that nobody has written for so long is written by nobody, where locks cannot tell."""
 
 if sys.platform == "win32":
     import errno
@@ -82,7 +84,7 @@ def writing_whole(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
             if sys.platform != "win32":  # still locked; there, an open file cannot be renamed
                 publish(temporary, path)
-        except Exception:
+        except BaseException:  # an interrupt too: where there are no locks, nobody else would remove it
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)  # a full disk needs the space
             raise
@@ -128,6 +130,50 @@ def erase_half_written(path: Path) -> None:
                     erase(left)
             finally:
                 os.close(descriptor)
+
+
+def erase_abandoned(left: Path) -> bool:
+    """Erase what is left of a file, where `erase_half_written` cannot tell whether its writer lives.
+
+    That is a file system without locks. The writer lives if a process of this machine has its number, another
+    than ours, and the file was written within the hour: then nothing happens, and the answer is False. A
+    writer at another machine finds its file gone when it gives it its name, and fails.
+    """
+    if _may_be_written(left):
+        return False
+    taken = left.with_name(f"{left.name.rsplit('.', 2)[0]}.abandoned.part")
+    with suppress(FileNotFoundError):
+        left.replace(taken)  # it is overwritten only where nobody can give it its name
+        erase(taken)
+    return True
+
+
+def _may_be_written(left: Path) -> bool:
+    number = left.name.rsplit(".", 2)[1]
+    try:
+        is_old = time.time() - left.stat().st_mtime > _ABANDONED_S
+    except FileNotFoundError:
+        return False
+    if is_old or not number.isdecimal() or int(number) == os.getpid():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def has_locks(directory: Path) -> bool:
+    """Return whether the file system of a directory keeps those out that `locked` is to keep out."""
+    descriptor = _open_lock(directory / ".lock")
+    try:
+        return _lock(descriptor)
+    except BlockingIOError:  # somebody has it
+        return True
+    finally:
+        os.close(descriptor)
 
 
 def publish(temporary: Path, path: Path) -> None:

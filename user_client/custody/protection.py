@@ -11,16 +11,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from protocol.terms import Terms
-from runtime.files import erase_half_written, write_whole
+from runtime.files import erase_abandoned, erase_half_written, has_locks, write_whole
 from user_client.custody.home import Home, exclusive, is_encrypted, key_pem
 from user_client.custody.passphrase import lock, require_long_enough, unlock
 from user_client.custody.round_directory import MODEL_FILE, RoundDirectory
 from user_client.custody.vault import is_sealed
+from user_client.errors import BusyError
 
 _OVERWRITTEN_AT_ONCE_BYTES: Final = 2**20
 
@@ -65,15 +66,22 @@ def _overwriting(path: Path) -> Iterator[None]:
         yield
         return
     with path.open("r+b") as before:
-        yield
-        now = os.fstat(before.fileno())
-        if path.exists() and os.path.samestat(now, path.stat()):
-            return
-        left = now.st_size
-        while left > 0:
-            left -= before.write(bytes(min(left, _OVERWRITTEN_AT_ONCE_BYTES)))
-        before.flush()
-        os.fsync(before.fileno())
+        try:
+            yield
+        finally:  # also if it failed after the file was replaced
+            _overwrite_replaced(before, path)
+
+
+def _overwrite_replaced(before: BinaryIO, path: Path) -> None:
+    """Overwrite an open file with zeros, unless it is still the one at its path."""
+    now = os.fstat(before.fileno())
+    if path.exists() and os.path.samestat(now, path.stat()):
+        return
+    left = now.st_size
+    while left > 0:
+        left -= before.write(bytes(min(left, _OVERWRITTEN_AT_ONCE_BYTES)))
+    before.flush()
+    os.fsync(before.fileno())
 
 
 def _hide_models_with_rows(home: Home) -> None:
@@ -127,6 +135,18 @@ def _alone(home: Home) -> Iterator[None]:
         stack.enter_context(exclusive(home.path))
         for directory in home.path.glob("collaborations/*/"):
             stack.enter_context(exclusive(directory))
-        for left in home.path.rglob(".*.part"):
-            erase_half_written(left.with_name(left.name[1:].rsplit(".", 2)[0]))
+        for left in [*home.path.rglob(".*.part")]:
+            _erase(home, left)
         yield
+
+
+def _erase(home: Home, left: Path) -> None:
+    """Erase an unfinished file; raises `BusyError` if a secret may be in it that is still written."""
+    whole = left.with_name(left.name[1:].rsplit(".", 2)[0])
+    erase_half_written(whole)
+    if not left.exists() or sys.platform == "win32" or has_locks(home.path):
+        return
+    if not erase_abandoned(left) and home.is_secret(whole):
+        busy = BusyError(f"another odc command may be writing {left.relative_to(home.path)}")
+        busy.hint = "wait for it to end; if there is none, delete that file; then run this command again"
+        raise busy

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,6 +169,70 @@ def test_half_written_files_do_not_stay(home: Home, tmp_path: Path) -> None:
     protection.protect(home, PASSPHRASE)
     assert not half.exists()
     assert set(same.read_bytes()) == {0}
+
+
+class TestWithoutLocks:
+    """On a network file system that has none, a killed command's file is told from that of a live one."""
+
+    HALF = f"{ROUND}/.basis.npy.{{}}.part"
+
+    @pytest.fixture(autouse=True)
+    def _no_locks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        monkeypatch.setattr("fcntl.flock", refuse)
+
+    @pytest.fixture
+    def ended(self) -> int:
+        with subprocess.Popen([sys.executable, "-c", ""]) as process:
+            process.wait()
+        return process.pid
+
+    def test_half_written_files_do_not_stay(self, home: Home, tmp_path: Path, ended: int) -> None:
+        for number in (ended, os.getpid()):  # in a container, the next process has the number of the last
+            half, same = home.path / self.HALF.format(number), tmp_path / f"on the disk {number}"
+            half.write_bytes(b"half a basis")
+            same.hardlink_to(half)
+            protection.protect(home, PASSPHRASE)
+            assert not list(home.path.rglob("*.part"))
+            assert set(same.read_bytes()) == {0}
+
+    def test_a_secret_that_a_live_command_may_write_is_waited_for(self, home: Home) -> None:
+        half = home.path / self.HALF.format(os.getppid())
+        half.write_bytes(b"half a basis")
+        with pytest.raises(BusyError, match=re.escape(half.name)):
+            protection.protect(home, PASSPHRASE)
+        assert half.read_bytes() == b"half a basis"
+        os.utime(half, (0, 0))  # nobody has written it for years
+        protection.protect(home, PASSPHRASE)
+        assert not half.exists()
+
+    def test_an_interrupted_write_leaves_nothing(self, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupt(_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr("os.fsync", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                protection.protect(home, PASSPHRASE)
+        assert not list(home.path.rglob("*.part"))
+
+    def test_a_secret_is_overwritten_though_its_new_name_was_not_durable(
+        self, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        same, basis = tmp_path / "on the disk", home.path / ROUND / "basis.npy"
+        same.hardlink_to(basis)
+
+        def fail(directory: Path) -> None:
+            if directory == basis.parent:
+                raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr("runtime.files.sync_directory", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            protection.protect(home, PASSPHRASE)
+        assert not list(home.path.rglob("*.part"))
+        assert set(same.read_bytes()) == {0}
 
 
 def test_what_another_writes_now_stays(home: Home) -> None:
