@@ -135,7 +135,9 @@ class _CentredColumn(Message):
 
 LEAST_RATIO: Final = 1.001
 """Of the ends of a range of logarithms, about which libraries differ in the last digit."""
-DateFormat = Literal["iso", "dd.mm.yyyy", "dd/mm/yyyy", "mm/dd/yyyy", "yyyy/mm/dd", "yyyymmdd"]
+DateFormat = Literal[
+    "iso", "dd.mm.yyyy", "dd/mm/yyyy", "mm/dd/yyyy", "yyyy/mm/dd", "yyyymmdd", "ddmmyyyy", "mmddyyyy"
+]
 """How dates are written. All but ``iso``, which is yyyy-mm-dd, say it themselves."""
 
 

@@ -13,7 +13,7 @@ DATES: dict[str, Any] = {
     "quantiles": [18261.0, 18262.5, 18321.0],
     "dates": "iso",
 }
-_WAYS = ("dd.mm.yyyy", "dd/mm/yyyy", "mm/dd/yyyy", "yyyy/mm/dd", "yyyymmdd")
+_WAYS = ("dd.mm.yyyy", "dd/mm/yyyy", "mm/dd/yyyy", "yyyy/mm/dd", "yyyymmdd", "ddmmyyyy", "mmddyyyy")
 DURATION: dict[str, Any] = {
     **RANGE, "name": "left", "high": 30.0, "centre": 4.5, "dates": "iso", "since": "admitted",
 }  # fmt: skip

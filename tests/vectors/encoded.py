@@ -80,6 +80,16 @@ def _dates() -> Iterator[Case]:
         ("dates: mm/dd/yyyy", "mm/dd/yyyy", {"01/02/2020": 18263.0, "12/31/2019": 18261.0}),
         ("dates: yyyy/mm/dd", "yyyy/mm/dd", {"2020/1/2": 18263.0}),
         ("dates: yyyymmdd", "yyyymmdd", {"20200102": 18263.0}),
+        (
+            "dates: ddmmyyyy",
+            "ddmmyyyy",
+            {"02012020": 18263.0, "2012020": 18263.0, "31122019 06:00": 18261.25},
+        ),
+        (
+            "dates: mmddyyyy",
+            "mmddyyyy",
+            {"01022020": 18263.0, "1022020": 18263.0, "12312019 06:00": 18261.25},
+        ),
     ]:
         column = {**DATES, "dates": dates}
         features = [_features(column, str(days)) for days in fields.values()]

@@ -29,6 +29,8 @@ from user_client.tables.fields import (
 
 Counts = NDArray[np.int64]
 DATE_FORMATS: Final[tuple[DateFormat, ...]] = get_args(DateFormat)
+_UNDASHED: Final[tuple[DateFormat, ...]] = ("yyyymmdd", "ddmmyyyy", "mmddyyyy")
+"""Notations without separators, whose dates look like numbers."""
 _DAY: Final = 86_400_000_000
 """Microseconds of a day."""
 _YEAR, _TWO, _FEW = "(?P<year>[0-9]{4})", "(?P<{}>[0-9]{{2}})", "(?P<{}>[0-9]{{1,2}})"
@@ -39,6 +41,8 @@ _PATTERNS: Final[Mapping[DateFormat, str]] = {
     "mm/dd/yyyy": f"{_FEW.format('month')}/{_FEW.format('day')}/{_YEAR}",
     "yyyy/mm/dd": f"{_YEAR}/{_FEW.format('month')}/{_FEW.format('day')}",
     "yyyymmdd": f"{_YEAR}{_TWO.format('month')}{_TWO.format('day')}",
+    "ddmmyyyy": f"{_FEW.format('day')}{_TWO.format('month')}{_YEAR}",
+    "mmddyyyy": f"{_FEW.format('month')}{_TWO.format('day')}{_YEAR}",
 }
 _TIME: Final = (
     rf"(?:[T ]{_TWO.format('hour')}:{_TWO.format('minute')}"
@@ -46,6 +50,8 @@ _TIME: Final = (
     rf"(?:Z|(?P<sign>[+-]){_TWO.format('ahead')}:{_TWO.format('ahead_minute')})?)?"
 )
 _UNITS: Final = {"D": _DAY, "s": 1_000_000, "ms": 1_000, "us": 1}
+_FIRST, _LAST = (float(np.datetime64(day, "D").astype(np.int64)) for day in ("1800-01-01", "2200-01-01"))
+"""Between them lie the dates that numbers are taken for."""
 _FURTHEST: Final = 4_000_000 * _DAY
 """Beyond the years that can be written; larger numbers of a column of dates are no dates."""
 
@@ -97,7 +103,13 @@ def dates_in(texts: Sequence[str]) -> list[DateFormat]:
 
     Dates without separators are not looked for: they look like numbers.
     """
-    return [dates for dates in DATE_FORMATS if texts and dates != "yyyymmdd" and are_dates(texts, dates)]
+    return [dates for dates in DATE_FORMATS if texts and dates not in _UNDASHED and are_dates(texts, dates)]
+
+
+def dates_in_digits(texts: Sequence[str]) -> list[DateFormat]:
+    """Return how numbers may be written dates without separators, in a year from 1800 to 2199."""
+    found = [dates for dates in _UNDASHED if texts and are_dates(texts, dates)]
+    return [dates for dates in found if all(_FIRST <= day < _LAST for day in days_of(texts, dates))]
 
 
 def is_temporal(values: pa.ChunkedArray) -> bool:

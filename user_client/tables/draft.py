@@ -85,7 +85,7 @@ def draft_schema(
         Columns of numbers that are names of categories.
     dates : mapping of str to DateFormat, optional
         How the dates of a column are written. It is found out where all texts of a column are dates, but not
-        for ``yyyymmdd``, which looks like a number.
+        for ``yyyymmdd``, ``ddmmyyyy`` and ``mmddyyyy``, which look like numbers.
     durations : mapping of str to str, optional
         Columns of dates that become days since the date in another column.
     ordinals : mapping of str to sequence of str, optional

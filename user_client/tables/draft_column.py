@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from protocol.errors import InputError
 from protocol.table_schema import LEAST_RATIO, DateFormat
-from user_client.tables.dates import DATE_FORMATS, are_dates, dates_in, days_of, is_temporal, read_days
+from user_client.tables.dates import DATE_FORMATS, dates_in, dates_in_digits, days_of, is_temporal, read_days
 from user_client.tables.dirty import refuse_nearly_numbers
 from user_client.tables.draft_levels import (
     FEWEST_ROWS,
@@ -187,13 +187,8 @@ class ColumnDrafting:
         if not takes_numbers:
             return None
         numbers, _ = as_numbers(values, self.missing)
-        remarks = []
-        if are_dates(levels, "yyyymmdd"):
-            remarks.append(
-                f"{name}: its numbers look like dates; if so, draft again with"
-                f" --date {quote(f'{name}=yyyymmdd')}"
-            )
-        if _are_padded(levels):
+        remarks = list(_remark_on_digits(name, levels))
+        if _are_padded(levels) and not remarks:
             remarks.append(
                 f"{name}: its numbers have leading zeros, as postcodes and other codes have; if they are"
                 f" names of categories, draft again with --other {quote(name)}"
@@ -246,11 +241,7 @@ class ColumnDrafting:
             if not self._takes_texts(name) and (advice := advice_on(levels)):
                 drafted = replace(drafted, remarks=(*drafted.remarks, f"{name}: its texts {advice}"))
             if are_codes:
-                remark = (
-                    f"{name}: its numbers have leading zeros, so they count as names of categories; if they"
-                    " are none, write them without"
-                )
-                drafted = replace(drafted, remarks=(*drafted.remarks, remark))
+                drafted = replace(drafted, remarks=(*drafted.remarks, *_remark_on_codes(name, levels)))
         if value is None:
             return drafted
         return replace(
@@ -373,6 +364,21 @@ class ColumnDrafting:
 def _have_times(dates: Sequence[str]) -> bool:
     """Return whether some dates have a time of the day, and not the same."""
     return len({found[0] for text in dates if (found := _TIME.search(text))}) > 1
+
+
+def _remark_on_codes(name: str, levels: Sequence[str]) -> list[str]:
+    """Say what few numbers with leading zeros may be."""
+    return list(_remark_on_digits(name, levels)) or [
+        f"{name}: its numbers have leading zeros, so they count as names of categories; if they"
+        " are none, write them without"
+    ]
+
+
+def _remark_on_digits(name: str, levels: Sequence[str]) -> Iterator[str]:
+    """Say that numbers may be dates without separators."""
+    if found := dates_in_digits(levels):
+        ways = " or ".join(f"--date {quote(f'{name}={dates}')}" for dates in found)
+        yield f"{name}: its numbers look like dates; if so, draft again with {ways}"
 
 
 def _remark_on_logarithms(column: Mapping[str, Any], known: Matrix64) -> Iterator[str]:

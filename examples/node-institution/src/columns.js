@@ -11,7 +11,7 @@ const emptiness = {
   empty: one('refuse', 'centre', 'impute'), missing_share: nullable(float({ low: 0, high: 1 })), missing: optional(list(short(200), 1, 256)),
 };
 const days = {
-  dates: optional(one('iso', 'dd.mm.yyyy', 'dd/mm/yyyy', 'mm/dd/yyyy', 'yyyy/mm/dd', 'yyyymmdd')),
+  dates: optional(one('iso', 'dd.mm.yyyy', 'dd/mm/yyyy', 'mm/dd/yyyy', 'yyyy/mm/dd', 'yyyymmdd', 'ddmmyyyy', 'mmddyyyy')),
   since: optional(name),
 };
 

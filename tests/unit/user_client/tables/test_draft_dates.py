@@ -79,6 +79,9 @@ def test_what_is_drafted_encodes_the_table_evenly() -> None:
 def test_how_dates_are_written_can_be_said() -> None:
     column = drafted(table(x=written(CAME, "%Y%m%d")), dates={"x": "yyyymmdd"})["x"]
     assert (column["dates"], column["quantiles"]) == ("yyyymmdd", drafted(table())["came"]["quantiles"])
+    for way, dates in (("%d%m%Y", "ddmmyyyy"), ("%m%d%Y", "mmddyyyy")):
+        again = drafted(table(x=written(CAME, way)), dates={"x": dates})["x"]
+        assert (again["dates"], again["quantiles"]) == (dates, column["quantiles"])
 
 
 def test_dates_that_are_names_of_categories_stay_texts() -> None:
@@ -129,6 +132,20 @@ class TestRemarks:
     def test_name_numbers_that_look_like_dates(self) -> None:
         found = self.remarks(table(x=[int(day) for day in written(CAME, "%Y%m%d")]), "x")
         assert any("--date x=yyyymmdd" in remark for remark in found)
+
+    @pytest.mark.parametrize(("way", "dates"), [("%d%m%Y", "ddmmyyyy"), ("%m%d%Y", "mmddyyyy")])
+    @pytest.mark.parametrize("kind", [str, int])
+    def test_name_numbers_that_look_like_dates_the_other_way_round(
+        self, way: str, dates: str, kind: type
+    ) -> None:
+        made = table(x=[kind(day) for day in written(CAME, way)])
+        found = self.remarks(made, "x")
+        assert any(f"--date x={dates}" in remark for remark in found)
+        assert not any("leading zeros" in remark for remark in found)
+
+    def test_do_not_take_every_number_for_a_date(self) -> None:
+        made = table(x=[1_010_001 + number for number in range(len(CAME))])  # 1 January of the year 1
+        assert not any("look like dates" in remark for remark in self.remarks(made, "x"))
 
     def test_name_a_date_that_tables_use_for_unknown(self) -> None:
         days = written(CAME, "%d.%m.%Y")
