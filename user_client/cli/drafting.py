@@ -13,7 +13,7 @@ import typer
 from protocol.errors import InputError
 from protocol.sealing import HYBRID
 from user_client.cli.options import AsJson, Force, options_of, refuse_to_overwrite, show, write_private
-from user_client.cli.table_options import TABLE, reads_table
+from user_client.cli.table_options import TABLE, by_column, columns_if_needed, reads_table
 from user_client.custody.home import Home
 from user_client.sdk import (
     DITHER,
@@ -259,7 +259,7 @@ def draft(
         table,
         dictionary,
         _of_a_table(
-            _of_columns(category, date, duration, ordinal, other, impute, logarithm, missing_in),
+            _of_columns(table, category, date, duration, ordinal, other, impute, logarithm, missing_in),
             encoding,
             class_,
             label_range,
@@ -300,6 +300,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _of_columns(
+    table: Source | None,
     category: Categories,
     date: Dates,
     duration: Durations,
@@ -310,18 +311,20 @@ def _of_columns(
     missing_in: MissingIn,
 ) -> dict[str, Any]:
     """Return what was said of some columns of a table, as `draft_terms` takes it."""
+    columns = columns_if_needed(table, date, duration, ordinal, impute, missing_in)
     codes: dict[str, list[str]] = {}
-    for given in missing_in or ():
-        for name, text in _by_column("--missing-in", [given]).items():
+    for code in missing_in or ():
+        for name, text in by_column("--missing-in", [code], columns).items():
             codes.setdefault(name, []).append(text)
+    in_order = by_column("--ordinal", ordinal, columns)
     return {
         "missing_in": codes,
         "categories": category,
-        "dates": _by_column("--date", date),
-        "durations": _by_column("--duration", duration),
-        "ordinals": {name: said.split(",") for name, said in _by_column("--ordinal", ordinal).items()},
+        "dates": by_column("--date", date, columns),
+        "durations": by_column("--duration", duration, columns),
+        "ordinals": {name: said.split(",") for name, said in in_order.items()},
         "others": other,
-        "imputes": _by_column("--impute", impute),
+        "imputes": by_column("--impute", impute, columns),
         "logarithms": logarithm,
     }
 
@@ -378,17 +381,6 @@ def _with_sums(
     if latent_dim is not None:
         raise InputError("--latent-dim goes with rows: all features are summed")
     return with_sums(drafted, table, **of_sums, epsilon=epsilon)
-
-
-def _by_column(option: str, given: Sequence[str] | None) -> dict[str, str]:
-    """Return what is said of each column; raises `InputError`."""
-    found: dict[str, str] = {}
-    for text in given or ():
-        name, _, said = text.partition("=")
-        if not name or not said or name in found:
-            raise InputError(f"{option} has the form COLUMN=..., once for each column")
-        found[name] = said
-    return found
 
 
 def _event(column: str | None, seen: str | None, times: Sequence[float]) -> DraftedEvent | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+
 from tests.harness.in_process import LEAD
 from tests.harness.odc import Odc
 
@@ -31,3 +33,21 @@ def test_a_draft_without_a_purpose_says_so(odc: Odc) -> None:
     shown = odc(*words, "--purpose", "research on readmissions").out
     assert "look at purpose" not in shown
     assert 'purpose = "research on readmissions"' in (odc.consortium.directory / "terms.toml").read_text()
+
+
+def test_an_equals_sign_may_be_in_a_column_and_in_what_is_said_of_it(odc: Odc) -> None:
+    texts = ["a=b", "c", *"dcd", "n=a", *"cd" * 17]
+    made = odc.consortium
+    table = made.table(1, **{"dose=mg": [-9, *range(39)], "kind": texts, "x=y": range(40), "x": range(40)})
+    words = ("terms", "draft", table, "--label", "y", "--party", LEAD, "--force")
+    said = ("--missing-in", "dose=mg=-9", "--missing-in", "kind=n=a", "--missing-in", "kind=a=b")
+    assert odc(*words, *said).code == 0
+    drafted = tomllib.loads((made.directory / "terms.toml").read_text())
+    columns = {one["name"]: one for one in drafted["table_schema"]["columns"]}
+    assert columns["dose=mg"]["missing"] == ["-9"]
+    assert columns["kind"]["missing"] == ["n=a", "a=b"]
+    assert columns["kind"]["levels"] == ["c", "d"]
+    both = odc(*words, "--impute", "x=y=1")
+    assert both.code != 0
+    assert "'x' or 'x=y'" in both.err
+    assert "rename one of them" in both.err
