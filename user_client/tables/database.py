@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from protocol.errors import InputError
 from user_client.errors import MissingExtraError
+from user_client.tables.fields import EXACT_BELOW
 from user_client.tables.files import rows_of_a_part, unreadable
 
 _BATCH_BYTES: Final = 2**20
@@ -170,6 +171,8 @@ def _of_sqlite(url: str, query: str) -> Iterator[pa.Table]:
 def _text(value: Any) -> str | None:
     if isinstance(value, bytes):
         raise _Refused("a field of the result is binary", "leave its column out of the query")
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_BELOW:
+        return str(int(value))  # a column of integers of another program may be one of REAL here
     return None if value is None else str(value)
 
 

@@ -35,7 +35,6 @@ from user_client.tables.fields import (
     EXACT_BELOW,
     Mask,
     Matrix64,
-    as_text,
     column_of,
     finite_numbers,
     is_empty,
@@ -44,6 +43,7 @@ from user_client.tables.fields import (
     readable,
     refuse_empty,
     rows_of,
+    whole_as_digits,
 )
 
 EMPTY_LABEL: Final = "fill in the label or drop the row: the terms impute no label"
@@ -316,7 +316,7 @@ def are_labelled(table: pa.Table, schema: Schema) -> Mask:
 
 
 def text_of(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """Return a column as text; raises `TableError`."""
+    """Return a column as text, whole numbers without a point or exponent; raises `TableError`."""
     values = column_of(table, name)
     with readable(name):
-        return as_text(values)
+        return whole_as_digits(values)

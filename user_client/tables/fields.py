@@ -47,6 +47,23 @@ def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.utf8_trim_whitespace(text)
 
 
+def whole_as_digits(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return what `as_text` does, but a whole number of a column of numbers in its digits: 12, not 12.00.
+
+    A program that has no empty integers stores the numbers of patients as float64, whose text is 1e+15 from
+    there on.
+    """
+    text = as_text(values)
+    if pa.types.is_decimal(values.type):
+        return pc.replace_substring_regex(text, pattern=_WHOLE, replacement=r"\1")
+    if not pa.types.is_floating(values.type):
+        return text
+    numbers = values.cast(pa.float64())
+    is_whole = pc.and_(pc.equal(pc.trunc(numbers), numbers), pc.less(pc.abs(numbers), EXACT_BELOW))
+    digits = pc.if_else(is_whole, numbers, 0.0).cast(pa.int64()).cast(pa.string())
+    return pc.if_else(pc.fill_null(is_whole, False), digits, text)
+
+
 def without_views(table: pa.Table) -> pa.Table:
     """Return the table with texts in the place of categories of polars, which Arrow cannot decode."""
     for number, field in enumerate(table.schema):

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -142,6 +143,16 @@ def test_what_sqlite_has_imported_is_read_as_text(sqlite: str) -> None:
         "gone": [None] * 3,
         "older": ["72", "9", "44"],
     }
+
+
+def test_whole_numbers_that_sqlite_stores_as_real_have_no_point(tmp_path: Path) -> None:
+    path = tmp_path / "patients.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE patients (id REAL)")
+        connection.executemany("INSERT INTO patients VALUES (?)", [(12,), (None,), (2.5,), (1e15,)])
+        connection.commit()
+    found = read_table(Source(f"sqlite:{path}", query="SELECT id FROM patients ORDER BY rowid"))
+    assert found.to_pydict() == {"id": ["12", None, "2.5", "1" + "0" * 15]}
 
 
 @pytest.mark.parametrize("query", ["DELETE FROM patients", "SELECT gone FROM patients", "SELECT 1; SELECT 2"])

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,15 @@ from user_client.errors import (
     TableError,
     UnknownLevelError,
 )
-from user_client.tables import GROUPS, decode_numbers, encode_labels, encode_rows, strata, with_labels
+from user_client.tables import (
+    GROUPS,
+    decode_numbers,
+    encode_labels,
+    encode_rows,
+    strata,
+    text_of,
+    with_labels,
+)
 
 VECTORS = json.loads((Path(__file__).parents[3] / "vectors" / "encoded.json").read_text())
 
@@ -377,3 +387,21 @@ def test_a_whole_number_is_the_same_class_however_it_is_written(written: str) ->
     assert encode_labels(rows, columns).tolist() == [0, 1]
     with pytest.raises(UnknownLevelError, match=r"row 1: expected one of the 2 levels in the terms: 0, 1$"):
         encode_labels(pa.table({"age": [1], "y": ["1.5"]}), columns)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (pa.array([12.0, None, math.nan, 2.5]), ["12", None, None, "2.5"]),
+        (
+            pa.array([1e15 + 1, 9e15, -1e15, 1e17]),
+            ["1000000000000001", "9000000000000000", "-1" + "0" * 15, "1e+17"],
+        ),
+        (pa.array([12.0, 2.5], pa.float32()), ["12", "2.5"]),
+        (pa.array([math.inf, -0.0]), ["inf", "0"]),
+        (pa.array([Decimal("12.00"), Decimal("2.50")]), ["12", "2.50"]),
+        (pa.array(["12.0", "007"]), ["12.0", "007"]),
+    ],
+)
+def test_a_whole_number_has_the_text_of_its_digits(values: pa.Array, text: list[str | None]) -> None:
+    assert text_of(pa.table({"patient": values}), "patient").to_pylist() == text
