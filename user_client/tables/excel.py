@@ -30,7 +30,8 @@ _EXACT: Final = 2.0**53
 def excel_parts(path: Path, sheet: str | None) -> Iterator[pa.Table]:
     """Yield a sheet part by part, the first without rows.
 
-    Its first row that is not empty has the names of the columns; later rows that are empty are left out.
+    Its first row that is not empty has the names of the columns; later rows that are empty are left out, but
+    for those of a table of one column between others.
 
     Raises
     ------
@@ -42,7 +43,9 @@ def excel_parts(path: Path, sheet: str | None) -> Iterator[pa.Table]:
     try:
         with ExitStack() as stack:
             rows = _numbered_rows(path, sheet, stack)
-            names = _names(path, rows)
+            begins, names = _names(path, rows)
+            if len(names) == 1:
+                rows = _with_empty(rows, begins)
             schema = pa.schema([(name, pa.string()) for name in names])
             yield schema.empty_table()
             while part := list(islice(rows, rows_of_a_part(len(names)))):
@@ -105,7 +108,19 @@ def _may_have_formulas(path: Path) -> bool:
     return False
 
 
-def _names(path: Path, rows: Iterator[tuple[int, list[str | None]]]) -> list[str]:
+def _with_empty(
+    rows: Iterator[tuple[int, list[str | None]]], begins: int
+) -> Iterator[tuple[int, list[str | None]]]:
+    """Yield rows and the empty ones before each of them, below the row of the names."""
+    for number, row in rows:
+        for empty in range(begins + 1, number):
+            yield empty, [None]
+        yield number, row
+        begins = number
+
+
+def _names(path: Path, rows: Iterator[tuple[int, list[str | None]]]) -> tuple[int, list[str]]:
+    """Return the names of the columns, and the number of their row."""
     number, row = next(rows, (0, []))
     if not row:
         raise unreadable(path, "the sheet is empty", "say which sheet has the table with --sheet NAME")
@@ -116,7 +131,7 @@ def _names(path: Path, rows: Iterator[tuple[int, list[str | None]]]) -> list[str
         raise unreadable(
             path, reason, "begin the sheet with one row of names, and leave no column without one"
         )
-    return [name for name in row if name is not None]
+    return number, [name for name in row if name is not None]
 
 
 def _fitting(path: Path, number: int, row: list[str | None], width: int) -> list[str | None]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from protocol.errors import InputError, UnreadableFileError
 from user_client.tables.database import query_parts
 from user_client.tables.dialect import PLAIN, SEPARATORS, AmbiguousNumberError, Dialect, with_points
 from user_client.tables.excel import excel_parts
-from user_client.tables.fields import without_views
 from user_client.tables.files import (
     codec_of,
     head_of,
@@ -30,6 +29,7 @@ from user_client.tables.files import (
     rows_of_a_part,
     unreadable,
 )
+from user_client.tables.in_memory import table_in_memory
 from user_client.tables.source import Source
 
 _HEADER_BYTES: Final = 2**16
@@ -44,6 +44,8 @@ _PARTS_BEFORE_RELEASE: Final = 8
 """After so many parts the memory of those that nobody has any more goes back to the system."""
 _TOLD_SEPARATOR: Final = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")
 """The first line of some files that Excel is to open."""
+_BEFORE_HEADER: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:sep=.\r?\n)?([\r\n]*)")
+"""A mark, that line, and empty lines."""
 _ARROW_FILE: Final = b"ARROW1"
 _COLUMN_BYTES: Final = 2**16
 """Bytes of each column of a Parquet file that are read at a time."""
@@ -342,12 +344,18 @@ def _options(
     reading = pyarrow.csv.ReadOptions(use_threads=use_threads, block_size=part_bytes, skip_rows=lines_before)
     types = dict.fromkeys(names, pa.string())
     converting = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-    return reading, _parsing(dialect, refuse), converting
+    return reading, _parsing(dialect, refuse, empty_rows=len(names) == 1), converting
 
 
-def _parsing(dialect: Dialect, handler: Callable[[pyarrow.csv.InvalidRow], str]) -> pyarrow.csv.ParseOptions:
+def _parsing(
+    dialect: Dialect, handler: Callable[[pyarrow.csv.InvalidRow], str], *, empty_rows: bool = False
+) -> pyarrow.csv.ParseOptions:
+    """Return how lines become rows; in a table of one column an empty line is a row with an empty field."""
     return pyarrow.csv.ParseOptions(
-        delimiter=dialect.separator or ",", newlines_in_values=True, invalid_row_handler=handler
+        delimiter=dialect.separator or ",",
+        newlines_in_values=True,
+        ignore_empty_lines=not empty_rows,
+        invalid_row_handler=handler,
     )
 
 
@@ -363,9 +371,14 @@ def _names(path: Path, dialect: Dialect) -> tuple[list[str], int]:
     end = 0
     for _ in range(lines_before + 2):
         end = head.find(b"\n", end) + 1 or len(head)
-    with suppress(pa.ArrowInvalid):
-        return _names_before(path, dialect, lines_before, end or _HEADER_BYTES), lines_before
-    return _names_before(path, dialect, lines_before, _LONG_ROW_BYTES), lines_before
+    try:
+        names = _names_before(path, dialect, lines_before, end or _HEADER_BYTES)
+    except pa.ArrowInvalid:
+        names = _names_before(path, dialect, lines_before, _LONG_ROW_BYTES)
+    if len(names) == 1:  # of such a table an empty line is a row, and would be the header
+        found = _BEFORE_HEADER.match(head)
+        lines_before += len(re.findall(rb"\r\n?|\n", found[1])) if found else 0
+    return names, lines_before
 
 
 def _names_before(path: Path, dialect: Dialect, lines_before: int, block_bytes: int) -> list[str]:
@@ -403,47 +416,4 @@ def table_from(data: Any) -> pa.Table:
     """
     if isinstance(data, str | Path | Source):
         return read_table(data)
-    if isinstance(data, pa.Table):
-        return without_views(data)
-    try:
-        table = pa.Table.from_pandas(data, preserve_index=False) if hasattr(data, "iloc") else pa.table(data)
-        return without_views(table)
-    except pa.ArrowMemoryError:
-        raise
-    except _NO_TABLE:  # without its text, which quotes a value
-        raise _why_no_table(data) from None
-
-
-_NO_TABLE: Final = (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError)
-"""What Arrow raises where it makes no table of something."""
-
-
-def _why_no_table(data: Any) -> InputError:
-    if type(data).__name__ == "LazyFrame":  # to ask it for its columns would make it look for them
-        error = InputError("a LazyFrame of polars has no rows yet")
-        error.hint = "give it as `frame.collect()`"
-        return error
-    if not hasattr(data, "columns") and not isinstance(data, Mapping):
-        error = InputError(
-            f"a table is a path, a data frame or an Arrow table, and this is a {type(data).__name__}"
-        )
-        error.hint = "make it a data frame whose columns have names"
-        return error
-    names = list(map(str, data if isinstance(data, Mapping) else data.columns))
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        return InputError(f"column '{twice}' is in the data frame more than once: rename one of them")
-    error = InputError(
-        f"{_unusable_column(data)} of the data frame has values of several kinds, or of one that no table has"
-    )
-    error.hint = "make all of them numbers below 2^63, or all of them texts"
-    return error
-
-
-def _unusable_column(frame: Any) -> str:
-    """Return which column of a data frame Arrow has no type for, in words."""
-    for name in frame if isinstance(frame, Mapping) else frame.columns:
-        try:
-            pa.array(frame[name], from_pandas=True)
-        except _NO_TABLE:
-            return f"column '{name}'"
-    return "a column"
+    return table_in_memory(data)

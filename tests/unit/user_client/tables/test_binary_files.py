@@ -188,3 +188,10 @@ def test_a_broken_arrow_file_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(UnreadableFileError) as refused:
         read_table(tmp_path / "rows.feather")
     assert SECRET not in str(refused.value)
+
+
+def test_an_empty_row_between_others_is_one_if_there_is_one_column(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "rows.xlsx", [], ["x"], [], [1], [], [None], [2], [], [])
+    assert read_table(path).to_pydict() == {"x": [None, "1", None, None, "2"]}
+    path = workbook(tmp_path / "rows.xlsx", ["x", "y"], [1, 2], [], [3, 4])
+    assert read_table(path).to_pydict() == {"x": ["1", "3"], "y": ["2", "4"]}

@@ -210,3 +210,26 @@ def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path, line_end: str, 
 def test_a_last_field_of_several_lines_is_read(tmp_path: Path, last: str, read: Any) -> None:
     (tmp_path / "rows.csv").write_text(f"age,y,comment\n1,a,ok\n2,b,{last}")
     assert read(tmp_path / "rows.csv").num_rows == 2
+
+
+class TestOneColumn:
+    """Of a table of one column an empty line is a row."""
+
+    @pytest.mark.parametrize(
+        ("text", "fields"),
+        [
+            ("x\n1\n\n2\n", ["1", "", "2"]),
+            ("x\r\n\r\n1\r\n\r\n", ["", "1", ""]),
+            ("\n\nx\n1\n\n2", ["1", "", "2"]),
+            ("\ufeffsep=,\n\nx\n\n1\n", ["", "1"]),
+            ('x\n""\n\n', ["", ""]),
+        ],
+    )
+    def test_no_row_is_lost(self, tmp_path: Path, text: str, fields: list[str]) -> None:
+        path = write(tmp_path / "rows.csv", text.encode())
+        assert read_table(path).to_pydict() == {"x": fields}
+        assert pa.concat_tables(read_parts(path)).to_pydict() == {"x": fields}
+
+    def test_of_several_an_empty_line_is_none(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "rows.csv", b"\n\nx,y\n1,2\n\n3,4\n\n")
+        assert read_table(path).to_pydict() == {"x": ["1", "3"], "y": ["2", "4"]}
