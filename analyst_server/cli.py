@@ -402,7 +402,8 @@ def report_(
 def _line(row: Status) -> str:
     awaited = [member for member in row["members"] if not member["late_consumer"]]
     done = sum(member["uplink"] == "received" for member in awaited)
-    return f"{row['collaboration_id']}  {row['state']:<10} {done}/{len(awaited)}  {row['title']}"
+    line = f"{row['collaboration_id']}  {row['state']:<10} {done}/{len(awaited)}  {row['title']}"
+    return f"{line} ({views.UNREADABLE})" if row.get("unreadable") else line
 
 
 def _scrubbed(found: scrub.Scrubbed) -> str:

@@ -46,6 +46,9 @@ _MOST_OF_A_PAGE: Final = 4096
 """Manifests that are read for one page; about half as many fit into a message."""
 
 
+UNREADABLE: Final = (
+    "its terms cannot be read: upgrade this server if a newer one stored them, else restore a backup"
+)
 UPGRADE: Final = f"{THE_ANALYST}: upgrade this server, which is older than the terms and cannot read them"
 """Whom a collaboration waits for whose terms only a newer server can read, as this one sees it."""
 

@@ -147,6 +147,21 @@ def test_the_list_counts_the_uplinks(run: Run, world: World) -> None:
     assert " 1/2  Readmission" in run("collaboration", "list").output
 
 
+def test_the_list_marks_terms_that_cannot_be_read_any_more(run: Run, world: World) -> None:
+    world.until_anchored()
+    assert "cannot be read" not in run("collaboration", "list").output
+    with world.records.begin(write=True) as unit:
+        row = unit.collaboration(world.id)
+        assert row is not None
+        row.terms = row.terms[:100] + bytes(len(row.terms) - 100)  # as a bad disk gives it
+    listed = run("collaboration", "list")
+    assert listed.exit_code == 0
+    assert f"{world.id}  anchored " in listed.output
+    assert "Readmission (its terms cannot be read: upgrade this server" in listed.output
+    assert "else restore a backup)" in listed.output
+    assert json.loads(run("collaboration", "list", "--json").output)[0]["unreadable"] is True
+
+
 def test_one_collaboration_is_shown_with_whom_it_waits_for(run: Run, world: World) -> None:
     world.until_anchored()
     world.send(make_uplink(world.terms, LEAD))
