@@ -7,6 +7,7 @@ written last: without it nothing is restored.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -174,7 +175,12 @@ def _make_empty(target: Path) -> None:
 
 def _consistent_copy(settings: Settings, target: Path) -> dict[str, _File]:
     """Copy the records, and the blobs that they name, with others that came since."""
-    records, database = Records(settings.database), target / _DATABASE
+    with _readable_records(settings, target) as records:
+        return _consistent_copy_of(records, settings, target)
+
+
+def _consistent_copy_of(records: Records, settings: Settings, target: Path) -> dict[str, _File]:
+    database = target / _DATABASE
     try:
         records.migrate(upgrades=False)
         for _ in range(_ATTEMPTS):
@@ -190,6 +196,31 @@ def _consistent_copy(settings: Settings, target: Path) -> dict[str, _File]:
     finally:
         records.dispose()
     raise InputError("blobs were erased while they were copied, again and again: try once more")
+
+
+@contextmanager
+def _readable_records(settings: Settings, target: Path) -> Iterator[Records]:
+    """Yield the records to copy; of a directory that cannot be written, a working copy of them in ``target``.
+
+    SQLite cannot read a write-ahead log without a file beside it, which a server makes as long as it runs.
+    Raises `InputError` if one has started meanwhile.
+    """
+    source = settings.data_dir / _DATABASE
+    shared = source.with_name(f"{_DATABASE}-shm")
+    if settings.database_url or os.access(settings.data_dir, os.W_OK) or shared.exists():
+        yield Records(settings.database)
+        return
+    working = target / "working-copy"
+    make_directory(working)
+    try:
+        for name in (_DATABASE, f"{_DATABASE}-wal"):
+            if (settings.data_dir / name).exists():
+                shutil.copyfile(settings.data_dir / name, working / name)
+        if shared.exists():
+            raise InputError("a server has started while its records were copied: run the command again")
+        yield Records(f"sqlite:///{working / _DATABASE}")
+    finally:
+        shutil.rmtree(working, ignore_errors=True)
 
 
 def _require_own_arrays(settings: Settings, database: Path) -> None:
