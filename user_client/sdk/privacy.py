@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -40,6 +40,15 @@ MAX_HOLD_OUT = 0.5
 """Of the rows, as in the terms."""
 MEASURED_ROWS, MEASURED_BYTES = 20_000, 64 * 2**20
 """What is measured on rows, and attacked, is all of them up to this number and size, or so many at random."""
+_NUMBER: Final = ((int, float, np.integer, np.floating), "a number, such as 0.2")
+_KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    **dict.fromkeys(
+        ("epsilon", "delta", "clip", "drop_below", "perturb_basis", "dither", "hold_out"), _NUMBER
+    ),
+    "latent_dim": ((int, np.integer), "a whole number, such as 10"),
+    "own_map": ((str,), "a text: random-features, kernel-pca, or the path of a file that ends in .onnx"),
+}
+"""What the fields of `PrivacyOptions` may be, and in words."""
 Labels = NDArray[Any]
 
 
@@ -74,7 +83,8 @@ class PrivacyOptions:
     Raises
     ------
     InputError
-        If a number is out of its range, or some but not all of the options for noise are given.
+        If a value is of another kind, a number is out of its range, or some but not all of the options for
+        noise are given.
     """
 
     epsilon: float | None = None
@@ -89,6 +99,7 @@ class PrivacyOptions:
     own_map: str | None = None
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         self.record()
         if self.own_map is not None:
             require_own_map(self.own_map)
@@ -99,6 +110,13 @@ class PrivacyOptions:
                 )
         if self.hold_out is not None and not 0 <= self.hold_out <= MAX_HOLD_OUT:
             raise InputError(f"hold_out must be between 0 and {MAX_HOLD_OUT}, got {self.hold_out:g}")
+
+    def _check_kinds(self) -> None:
+        """Raise `InputError` for a value of another kind than its field has, such as the text of a number."""
+        for name, (kinds, what) in _KINDS.items():
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+                raise InputError(f"{name} is {what}, got {value!r}")
 
     def record(self) -> PrivacyRecord:
         """Return these options as the manifest states them."""
