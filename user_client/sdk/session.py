@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlencode
 
 from protocol.answers import Status
 from protocol.codec import M, Message, decode
 from protocol.envelope import Signed, Verified, decode_stored, sign, verify
 from protocol.errors import (
     CertificateRefusedError,
+    LimitExceededError,
     NotFoundError,
     NotPermittedError,
     UnsupportedVersionError,
@@ -42,6 +44,8 @@ REMEMBERED_S: Final = 24 * 3600
 """For so long the wire versions of the analyst are not asked for again."""
 SHORT_ID: Final = 8
 """Digits of an id that people are shown."""
+MOST_COLLABORATIONS: Final = 2**16
+"""Of a list: far more than anybody has."""
 _PREFIX: Final = re.compile("[0-9a-f]{4,31}")
 _ENDED: Final = (State.CANCELLED, State.CLOSED)
 
@@ -182,13 +186,33 @@ class Session:
     def collaborations(self, *, begins: str = "") -> list[Status]:
         """Return the status of every collaboration we are a member of, as the analyst reports it.
 
-        With ``begins``, only of those whose id begins so.
+        With ``begins``, only of those whose id begins so. Raises `LimitExceededError` for a list without end.
         """
-        query = f"begins={begins}" if begins else ""  # an analyst of an earlier version lists all
-        answer = self.connection.ask_json(LIST_COLLABORATIONS, query=query)
-        listed = statuses_in(answer.get("collaborations"))
+        if begins:  # an analyst of an earlier version lists all
+            listed, _ = self._listed(f"begins={begins}")
+        else:
+            listed = list(self._all_listed().values())
         self._titles.update({row["collaboration_id"]: row["title"] for row in listed})
         return [row for row in listed if row["collaboration_id"].startswith(begins)]
+
+    def _all_listed(self) -> dict[str, Status]:
+        """Return the status of each collaboration by its id, asked for page by page."""
+        found: dict[str, Status] = {}
+        after: object = ""
+        while isinstance(after, str):
+            listed, after = self._listed(urlencode({"after": after}))
+            page = {row["collaboration_id"]: row for row in listed}
+            if page.keys() <= found.keys():  # an analyst that repeats itself says nothing more
+                break
+            found |= page
+            if len(found) > MOST_COLLABORATIONS:
+                raise LimitExceededError("collaborations of a list", MOST_COLLABORATIONS, len(found))
+        return found
+
+    def _listed(self, query: str) -> tuple[list[Status], object]:
+        """Return one answer of the list, and where the next begins; an earlier version gives all in one."""
+        answer = self.connection.ask_json(LIST_COLLABORATIONS, query=query)
+        return statuses_in(answer.get("collaborations")), answer.get("next")
 
     def round(
         self,

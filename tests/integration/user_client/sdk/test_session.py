@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from analyst_server.services import end
-from protocol.errors import NotFoundError, TrustError, UnsupportedVersionError
+from analyst_server.services import end, views
+from protocol.errors import LimitExceededError, NotFoundError, TrustError, UnsupportedVersionError
+from protocol.operations import LIST_COLLABORATIONS
 from tests.harness.in_process import LEAD, Consortium
 from tests.harness.scripted_server import InTurn, connect
 from user_client.errors import ChoiceNeededError, ConnectionFailedError, NotJoinedError, NotPreparedError
@@ -142,6 +143,44 @@ def test_the_analyst_is_asked_for_those_alone_whose_id_begins_so(
     monkeypatch.setattr(AnalystConnection, "ask", noted)
     assert consortium.hospital.round(first[:8]).id == first
     assert asked == [f"begins={first[:8]}"]
+
+
+def test_a_list_of_several_pages_is_whole(consortium: Consortium, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "MOST_LISTED", 2)
+    consortium.until_joined()
+    published = [consortium.publish() for _ in range(5)]
+    asked, ask = [], AnalystConnection.ask
+
+    def noted(connection: AnalystConnection, *given: Any, query: str = "", **ids: Any) -> Answer:
+        asked.append(query)
+        return ask(connection, *given, query=query, **ids)
+
+    monkeypatch.setattr(AnalystConnection, "ask", noted)
+    listed = [row["collaboration_id"] for row in consortium.hospital.collaborations()]
+    assert sorted(listed) == sorted(published)
+    assert asked == ["after=", f"after={listed[1]}", f"after={listed[3]}"]
+
+
+@pytest.mark.parametrize("repeats", [True, False], ids=["repeats itself", "has no pages"])
+def test_an_analyst_without_further_pages_is_asked_no_more(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, repeats: bool
+) -> None:
+    consortium.until_joined()
+    published = consortium.publish()
+    only = AnalystConnection.ask_json(consortium.hospital.connection, LIST_COLLABORATIONS)
+    again = {"next": published} if repeats else {}
+    monkeypatch.setattr(AnalystConnection, "ask_json", lambda *_, **__: {**only, **again})
+    assert [row["collaboration_id"] for row in consortium.hospital.collaborations()] == [published]
+
+
+def test_a_list_without_end_is_refused(consortium: Consortium, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "MOST_COLLABORATIONS", 2)
+    monkeypatch.setattr(views, "MOST_LISTED", 1)
+    consortium.until_joined()
+    for _ in range(3):
+        consortium.publish()
+    with pytest.raises(LimitExceededError, match="collaborations of a list"):
+        consortium.hospital.collaborations()
 
 
 def test_a_title_stays_known_after_a_list_of_others(consortium: Consortium) -> None:
