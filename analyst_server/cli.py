@@ -33,6 +33,7 @@ from analyst_server.cli_options import (
 )
 from analyst_server.cli_plan import plan
 from analyst_server.cli_tokens import token
+from analyst_server.cli_verify import verify
 from analyst_server.installation import unix_now
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import (
@@ -43,13 +44,12 @@ from analyst_server.services import (
     report,
     retention,
     rounds,
-    scrub,
     views,
 )
 from analyst_server.services.analyst import Analyst
 from protocol import __version__
 from protocol.answers import Status
-from protocol.errors import InputError, UnreadableFileError
+from protocol.errors import InputError
 from protocol.invitation import Invitation
 from protocol.states import State
 from runtime.drafts import terms_of_draft
@@ -71,6 +71,7 @@ app = typer.Typer(
 )
 app.command()(plan)
 app.command()(audit)
+app.command()(verify)
 app.command()(notify)
 app.command()(backup)
 app.command()(restore)
@@ -232,21 +233,6 @@ def serve(
 
 
 @app.command()
-def verify(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Compare everything that is stored with what was signed for it, and name what is damaged."""
-    analyst = _open(data_dir)
-    analyst.records.check()
-    found = scrub.scrub(analyst)
-    show_value(found.as_json(), as_json, lambda _: _scrubbed(found))
-    if found.damaged:
-        error = UnreadableFileError("all that is stored", f"{len(found.damaged)} arrays are damaged")
-        error.hint = (
-            "a damaged uplink is asked for again when its round is computed; for all else, use a backup"
-        )
-        raise error
-
-
-@app.command()
 def purge(
     data_dir: DataDir = None,
     dry_run: Annotated[
@@ -404,15 +390,6 @@ def _line(row: Status) -> str:
     done = sum(member["uplink"] == "received" for member in awaited)
     line = f"{row['collaboration_id']}  {row['state']:<10} {done}/{len(awaited)}  {row['title']}"
     return f"{line} ({views.UNREADABLE})" if row.get("unreadable") else line
-
-
-def _scrubbed(found: scrub.Scrubbed) -> str:
-    lines = [f"read {found.arrays} arrays, {found.bytes:,} bytes: {len(found.damaged)} damaged"]
-    for one in found.damaged:
-        whose = f" of {', '.join(one.parties)}" if one.parties else ""
-        lines.append(f"  {one.collaboration_id}  {one.kind}{whose}: {one.name}, in blobs/{one.blob}")
-    lines += [f"not checked, because it is sealed: blobs/{key}" for key in found.unchecked]
-    return "\n".join(lines)
 
 
 def _kept(found: Sequence[retention.Kept]) -> str:

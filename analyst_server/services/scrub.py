@@ -18,6 +18,7 @@ from analyst_server.services.end import ENDED
 from analyst_server.services.stored import stored_arrays, stored_downlink
 from analyst_server.store import Collaboration, StoredArray, Unit
 from protocol.limits import DEFAULT_CHUNK_BYTES
+from protocol.version import OlderServerError
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,12 @@ class Found:
 
     collaboration_id: str
     kind: str
-    """``uplink``, ``downlink``, or ``late consumers`` for what they are aligned with."""
+    """``uplink``, ``downlink``, ``late consumers`` for what they are aligned with, or ``terms``."""
     parties: tuple[str, ...]
     """Whose uplink or downlink it is in; empty for what late consumers are aligned with."""
     name: str
     blob: str
-    """The file below the folder of blobs."""
+    """The file below the folder of blobs; empty, as the name is, if a record cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Scrubbed:
     arrays: int
     bytes: int
     damaged: tuple[Found, ...]
+    unreadable: tuple[Found, ...]
+    """Records that this server cannot read, so that it does not know what was signed."""
     unchecked: tuple[str, ...]
     """Files that the analyst cannot check: of a sealed matrix, only members know the digest."""
 
@@ -58,14 +61,16 @@ def scrub(analyst: Analyst) -> Scrubbed:
     with analyst.records.begin() as unit:
         running = [row for row in unit.collaborations() if row.now_in not in ENDED]
         listed = [pair for row in running for pair in _arrays_of(unit, row)]
+    unreadable = tuple(found for found, array in listed if array is None)
+    known = [(found, array) for found, array in listed if array is not None]
     size, damaged = 0, []
-    for found, array in listed:
+    for found, array in known:
         size += array.size_bytes
         if not array.is_intact(analyst.blobs):
             damaged.append(found)
     sealed = [matrix_key(row.id) for row in running if _may_have_a_matrix(row)]
     unchecked = tuple(key for key in sealed if analyst.blobs.exists(key))
-    return Scrubbed(len(listed), size, tuple(damaged), unchecked)
+    return Scrubbed(len(known), size, tuple(damaged), unreadable, unchecked)
 
 
 def _may_have_a_matrix(collaboration: Collaboration) -> bool:
@@ -73,9 +78,20 @@ def _may_have_a_matrix(collaboration: Collaboration) -> bool:
     return terms is None or terms.anchor_matrix_bytes > 0
 
 
-def _arrays_of(unit: Unit, collaboration: Collaboration) -> Iterator[tuple[Found, StoredArray]]:
+_Listed = Iterator[tuple[Found, StoredArray | None]]
+"""What is stored; None for an array whose record cannot be read."""
+
+
+def _arrays_of(unit: Unit, collaboration: Collaboration) -> _Listed:
+    if readable_terms(collaboration) is None:
+        yield _unreadable(collaboration, "terms"), None
     for uplink in unit.received_uplinks(collaboration.id):
-        for name, array in stored_arrays(uplink).items():
+        try:
+            arrays = stored_arrays(uplink)
+        except OlderServerError:
+            yield _unreadable(collaboration, "uplink", uplink.party), None
+            continue
+        for name, array in arrays.items():
             yield Found(collaboration.id, "uplink", (uplink.party,), name, array.key), array
     yield from _arrays_of_downlinks(unit, collaboration)
     kept = collaboration.kept or {}
@@ -88,12 +104,20 @@ def _arrays_of(unit: Unit, collaboration: Collaboration) -> Iterator[tuple[Found
             yield Found(collaboration.id, "late consumers", (), name, array.key), array
 
 
-def _arrays_of_downlinks(unit: Unit, collaboration: Collaboration) -> Iterator[tuple[Found, StoredArray]]:
+def _unreadable(collaboration: Collaboration, kind: str, *parties: str) -> Found:
+    return Found(collaboration.id, kind, parties, "", "")
+
+
+def _arrays_of_downlinks(unit: Unit, collaboration: Collaboration) -> _Listed:
     """Yield each array once; the model is the same in all downlinks."""
     arrays: dict[str, tuple[str, StoredArray]] = {}
     parties: dict[str, list[str]] = {}
     for downlink in unit.downlinks(collaboration.id):
-        manifest = stored_downlink(downlink.manifest)
+        try:
+            manifest = stored_downlink(downlink.manifest)
+        except OlderServerError:
+            yield _unreadable(collaboration, "downlink", downlink.party), None
+            continue
         for spec in manifest.arrays:
             key = result_key(collaboration.id, spec)
             arrays[key] = spec.name, StoredArray.of(spec, key, 0, manifest.chunk_bytes)

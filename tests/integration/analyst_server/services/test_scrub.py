@@ -45,7 +45,7 @@ def files(world: World) -> dict[Path, bytes]:
 def test_what_is_as_signed_is_counted(released: World) -> None:
     before = files(released)
     found = scrub.scrub(released.analyst)
-    assert (found.damaged, found.unchecked) == ((), ())
+    assert (found.damaged, found.unreadable, found.unchecked) == ((), (), ())
     # three arrays of two uplinks, two changes of basis, one model for both, one target
     assert found.arrays == 2 * 3 + 2 + 1 + 1
     assert found.bytes == sum(len(data) for data in before.values())
@@ -97,3 +97,24 @@ def test_a_sealed_matrix_is_named_as_unchecked(world: World) -> None:
     world.publish(terms)
     world.analyst.blobs.write(f"{world.id}/anchor.matrix", b"sealed")
     assert scrub.scrub(world.analyst).unchecked == (f"{world.id}/anchor.matrix",)
+
+
+def test_what_a_newer_server_has_stored_is_named_and_all_else_checked(released: World) -> None:
+    with released.records.begin(write=True) as unit:
+        (uplink,) = unit.uplinks_of(released.id, HOSPITAL)
+        uplink.manifest = uplink.manifest[:100]
+        downlink = next(one for one in unit.downlinks(released.id) if one.party == LEAD)
+        downlink.manifest = downlink.manifest[:100]
+        row = unit.collaboration(released.id)
+        assert row is not None
+        row.terms = row.terms[:100]
+        key = blob_key(unit.uplinks_of(released.id, LEAD)[0])
+    spoil(released, key)
+    found = scrub.scrub(released.analyst)
+    assert {(one.kind, one.parties) for one in found.unreadable} == {
+        ("terms", ()),
+        ("uplink", (HOSPITAL,)),
+        ("downlink", (LEAD,)),
+    }
+    assert [(one.kind, one.parties) for one in found.damaged] == [("uplink", (LEAD,))]
+    assert found.arrays == 3 + 1 + 1 + 1  # an uplink, a change of basis, the model, the target

@@ -1,0 +1,42 @@
+"""`odc-analyst verify`: what of everything that is stored is not as it was signed."""
+
+from __future__ import annotations
+
+from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value
+from analyst_server.services import scrub
+from protocol.errors import UnreadableFileError
+from protocol.version import OlderServerError
+
+
+def verify(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Compare everything that is stored with what was signed for it, and name what is damaged."""
+    analyst = open_as_operator(settings_of(data_dir))
+    analyst.records.check()
+    found = scrub.scrub(analyst)
+    show_value(found.as_json(), as_json, lambda _: _text(found))
+    if found.damaged:
+        damaged = UnreadableFileError("all that is stored", f"{len(found.damaged)} arrays are damaged")
+        damaged.hint = (
+            "a damaged uplink is asked for again when its round is computed; for all else, use a backup"
+        )
+        raise damaged
+    if found.unreadable:
+        unreadable = OlderServerError(f"{len(found.unreadable)} records that are named above")
+        unreadable.hint = (
+            "all else was checked; upgrade this server if a newer one shares these records, else they are"
+            " damaged: restore a backup"
+        )
+        raise unreadable
+
+
+def _text(found: scrub.Scrubbed) -> str:
+    lines = [f"read {found.arrays} arrays, {found.bytes:,} bytes: {len(found.damaged)} damaged"]
+    lines += [f"  {_whose(one)}: {one.name}, in blobs/{one.blob}" for one in found.damaged]
+    lines += [f"not checked, because it cannot be read here: {_whose(one)}" for one in found.unreadable]
+    lines += [f"not checked, because it is sealed: blobs/{key}" for key in found.unchecked]
+    return "\n".join(lines)
+
+
+def _whose(one: scrub.Found) -> str:
+    of = f" of {', '.join(one.parties)}" if one.parties else ""
+    return f"{one.collaboration_id}  {one.kind}{of}"
