@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value
-from analyst_server.services import scrub
-from protocol.errors import UnreadableFileError
+from analyst_server.services import own_arrays, scrub
+from analyst_server.services.analyst import Analyst
+from analyst_server.settings import Settings
+from protocol.errors import InputError, OdcError, StorageError, UnreadableFileError
 from protocol.version import OlderServerError
+from runtime.waiting import look_until
 
 
-def verify(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def verify(
+    wait: Annotated[
+        float,
+        typer.Option(help="seconds to try again while a server starts, upgrades the records or is busy"),
+    ] = 0,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
     """Compare everything that is stored with what was signed for it, and name what is damaged."""
-    analyst = open_as_operator(settings_of(data_dir))
-    analyst.records.check()
-    found = scrub.scrub(analyst)
+    found = scrub.scrub(_opened(settings_of(data_dir), wait))
     show_value(found.as_json(), as_json, lambda _: _text(found))
     if found.damaged:
         damaged = UnreadableFileError("all that is stored", f"{len(found.damaged)} arrays are damaged")
@@ -27,6 +39,26 @@ def verify(data_dir: DataDir = None, as_json: AsJson = False) -> None:
             " damaged: restore a backup"
         )
         raise unreadable
+
+
+def _opened(settings: Settings, wait_s: float) -> Analyst:
+    """Return the analyst with its records checked; an error that a starting server may end is waited for."""
+
+    def look() -> Analyst | OdcError:
+        try:
+            analyst = open_as_operator(settings)
+            analyst.records.check()
+            own_arrays.require_for_command(analyst)
+        except UnreadableFileError:
+            raise
+        except (InputError, StorageError) as error:
+            return error
+        return analyst
+
+    found = look_until(lambda seen: isinstance(seen, Analyst), look, wait_s=wait_s)
+    if isinstance(found, OdcError):
+        raise found
+    return found
 
 
 def _text(found: scrub.Scrubbed) -> str:

@@ -163,6 +163,10 @@ def test_the_job_that_compares_is_in_the_policy_and_the_alerts_find_their_job() 
     assert "jobLabel: app.kubernetes.io/name" in rendered(METRICS)
 
 
+def test_the_job_that_compares_waits_for_a_server_that_starts() -> None:
+    assert 'args: [verify, --wait, "300"]' in (CHART / "templates" / "verify.yaml").read_text()
+
+
 def test_every_setting_that_the_chart_names_is_one() -> None:
     named = set(re.findall(r"ODC_ANALYST_(\w+)", "".join(p.read_text() for p in CHART.rglob("*.*"))))
     assert {name.lower() for name in named} <= set(Settings.model_fields)
