@@ -73,14 +73,23 @@ def _check(collaboration: Collaboration, party: str, excluded: AbstractSet[str])
 
 def _seal_if_complete(unit: Unit, collaboration: Collaboration, now: int) -> bool:
     """Seal a round that waited for the excluded party alone; return whether it did."""
-    if collaboration.now_in is not State.COLLECTING:
-        return False
-    excluded = unit.excluded(collaboration.id)
-    received = {uplink.party for uplink in unit.uplinks_taking_part(collaboration.id)}
-    if not received or set(stored_terms(collaboration).awaited_parties) - excluded - received:
+    if collaboration.now_in is not State.COLLECTING or not is_complete(unit, collaboration):
         return False
     move(unit, collaboration, Event.SEAL, at=now)
     return True
+
+
+def is_complete(unit: Unit, collaboration: Collaboration) -> bool:
+    """Return whether somebody has sent rows, and nobody is awaited any more who was not excluded.
+
+    Each party has one complete uplink at most, and a late consumer none before the release.
+    """
+    awaited, excluded = stored_terms(collaboration).awaited_parties, unit.excluded(collaboration.id)
+    if excluded:
+        received = len(unit.uplinks_taking_part(collaboration.id))
+    else:  # in a large round, without reading every manifest again with each uplink
+        received = unit.count_received(collaboration.id)
+    return 0 < received == len(set(awaited) - excluded)
 
 
 def require_taking_part(unit: Unit, collaboration: Collaboration, party: str, event: Event) -> None:

@@ -22,7 +22,7 @@ from analyst_server.services.analyst import (
     require_turn,
     stored_terms,
 )
-from analyst_server.services.exclusion import require_taking_part
+from analyst_server.services.exclusion import is_complete, require_taking_part
 from analyst_server.services.space import LookFirstError, Space, payload_bytes_of, require_within_limits
 from analyst_server.services.stored import stored_manifest
 from analyst_server.services.upload_session import Append, UploadSession
@@ -316,21 +316,13 @@ class Ingest:
             session.commit()
             own_arrays.require_here(self._analyst, unit)
             is_late = collaboration.now_in is State.RELEASED
-            is_last = not is_late and self._is_last(unit, collaboration)
+            is_last = not is_late and is_complete(unit, collaboration)
             if is_last:
                 move(unit, collaboration, Event.SEAL, at=now)
             receipt = row.receipt
         if is_last or is_late:
             self._analyst.call_worker(collaboration.id)
         return receipt
-
-    def _is_last(self, unit: Unit, collaboration: Collaboration) -> bool:
-        """Return whether nobody is awaited any more. Each party has one uplink at most."""
-        awaited, received = stored_terms(collaboration).awaited_parties, unit.count_received(collaboration.id)
-        excluded = unit.excluded(collaboration.id)
-        if excluded:
-            received = len(unit.uplinks_taking_part(collaboration.id))
-        return received == len(awaited) - len(excluded)
 
     def _mend(self, uplink: Uplink, session: UploadSession) -> None:
         """Replace damaged bytes by those that the receipt is for; with the last of them the round goes on."""

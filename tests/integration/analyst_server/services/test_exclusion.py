@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,19 @@ import pytest
 
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import exclusion, report, rounds, views
+from analyst_server.services.analyst import find
 from analyst_server.services.stored import blob_key
 from analyst_server.store import Downlink
 from protocol.errors import NotFoundError, OutOfOrderError
 from tests.harness.computing import OWNER, claim, fetch, finish
 from tests.harness.world import HOSPITAL, LEAD, World, identity, make_terms, make_uplink
 
-THIRD = "hospital-b"
+THIRD, LATE = "hospital-b", "late-hospital"
 PARTIES = (LEAD, HOSPITAL, THIRD)
 
 
 def anchored(world: World, **terms: Any) -> World:
-    return world.until_anchored(make_terms(parties=PARTIES, **terms))
+    return world.until_anchored(make_terms(**{"parties": PARTIES, **terms}))
 
 
 def send(world: World, *parties: str, **sent: Any) -> None:
@@ -72,6 +74,32 @@ def test_a_round_that_waits_for_the_excluded_party_alone_is_sealed(world: World)
     send(anchored(world), LEAD, THIRD)
     exclude(world)
     assert world.state == "sealed"
+
+
+def complete(world: World) -> bool:
+    with world.records.begin() as unit:
+        return exclusion.is_complete(unit, find(unit, world.id))
+
+
+def test_a_round_is_complete_once_all_have_sent_who_take_part(world: World) -> None:
+    assert not complete(anchored(world, parties=(*PARTIES, LATE), late_consumers=(LATE,)))
+    send(world, HOSPITAL)
+    assert not complete(world)
+    exclude(world)
+    assert not complete(world)  # what is excluded counts for nobody
+    send(world, LEAD)
+    assert (complete(world), world.state) == (False, "collecting")
+    send(world, THIRD)
+    assert (complete(world), world.state) == (True, "sealed")
+
+
+@pytest.mark.parametrize("steps", sorted({*permutations(("send", "send", "exclude"))}), ids="-".join)
+def test_an_uplink_and_an_exclusion_seal_a_round_in_every_order(world: World, steps: tuple[str, ...]) -> None:
+    anchored(world)
+    sending = iter((LEAD, THIRD))
+    for number, step in enumerate(steps, start=1):
+        exclude(world) if step == "exclude" else send(world, next(sending))
+        assert (world.state == "sealed") == complete(world) == (number == len(steps))
 
 
 def test_a_round_that_waits_for_others_too_is_not_sealed(world: World) -> None:
