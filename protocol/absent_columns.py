@@ -47,6 +47,7 @@ def check_absent_columns(
     *,
     parties: Collection[str],
     senders: Collection[str],
+    joined: Collection[str] = (),
 ) -> None:
     """Raise `ValueError` unless every column is some sender's and every party has enough features.
 
@@ -58,6 +59,8 @@ def check_absent_columns(
         All parties of the terms.
     senders : collection of str
         Those of them whose rows train the model.
+    joined : collection of str
+        Those of them whose rows are joined with others': their numbers are checked with the group.
     """
     names = {column.name for column in schema.columns}
     of_party = {each.party: set(each.columns) for each in listed}
@@ -71,7 +74,7 @@ def check_absent_columns(
         if unknown := of_party[each.party] - names:
             raise ValueError(f"absent_columns must be columns of the table, {min(unknown)} is none")
         width = schema_without(schema, of_party[each.party]).width
-        if least_dim > width:
+        if least_dim > width and each.party not in joined:
             raise ValueError(
                 f"{least_name} must be at most the {width} encoded features that {each.party} has without its"
                 " absent_columns"

@@ -12,6 +12,7 @@ from typing import Final
 
 from protocol.alignment_terms import AutoAlignmentTerms
 from protocol.consent_columns import column_in_words, warnings_of_columns
+from protocol.consent_joined import joined_rows_in_words, warnings_of_joined_rows
 from protocol.consent_sums import warnings_of_sums, what_comes_of_the_total, what_is_summed
 from protocol.identity import read_aloud
 from protocol.labels import MultiLabel, NumberLabel, SurvivalLabel
@@ -87,6 +88,7 @@ def _lines(terms: Terms) -> Iterator[str]:
     yield f"Institutions: {', '.join(terms.parties)}. Lead institution: {terms.lead}."
     yield from _late_consumers(terms)
     yield from _absent_columns(terms)
+    yield from joined_rows_in_words(terms)
     if terms.analyst_key is not None:
         key = read_aloud(bytes.fromhex(terms.analyst_key))
         yield f"The analyst is the one with the key {key}, and no other."
@@ -149,8 +151,9 @@ def _late_consumers(terms: Terms) -> Iterator[str]:
 
 
 def _absent_columns(terms: Terms) -> Iterator[str]:
-    if terms.absent_columns:
-        lacking = "; ".join(f"{each.party} lacks {', '.join(each.columns)}" for each in terms.absent_columns)
+    alone = [each for each in terms.absent_columns if terms.group_of(each.party) is None]
+    if alone:
+        lacking = "; ".join(f"{each.party} lacks {', '.join(each.columns)}" for each in alone)
         yield (
             f"Columns that institutions lack: {lacking}. Such an institution takes part with its other"
             " columns: these columns of its table are not read, also where it has them. Its secret basis"
@@ -367,6 +370,7 @@ def warnings_of(terms: Terms) -> Iterator[str]:
         yield terms.anchor.traits.warning
     yield from warnings_of_columns(terms)
     yield from _warnings_of_absent_columns(terms)
+    yield from warnings_of_joined_rows(terms)
     if terms.own_maps:
         yield (
             "non-linear maps: what they have in common is fitted on the anchor's rows, and holds for rows"

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from protocol.codec import Message, without_absent
+from protocol.joined_rows import ROW_KEY_BYTES, ROW_KEYS
 from protocol.limits import (
     DEFAULT_CHUNK_BYTES,
     MAX_ARRAY_BYTES,
@@ -208,9 +209,10 @@ class UplinkManifest(Message, extra="allow"):
     party: PartyName
     anchor_commitment: Digest
     chunk_bytes: ChunkBytes = DEFAULT_CHUNK_BYTES
-    arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=1, max_length=5)
+    arrays: Annotated[tuple[ArraySpec, ...], FailFast()] = Field(min_length=1, max_length=6)
     """``rep`` (n_i, l), ``anchor_rep`` (a, l), ``labels`` (n_i,), in this order; for an i1 ``rep`` then
-    ``rep_scale`` (l,) and ``anchor_rep_scale`` (l,). Under sums ``sums`` alone, a vector of u8.
+    ``rep_scale`` (l,) and ``anchor_rep_scale`` (l,); of joined rows then ``row_keys`` (n_i, 16), and
+    ``labels`` may be empty. Under sums ``sums`` alone, a vector of u8.
     """
     privacy: PrivacyRecord = PrivacyRecord()
     seen: SeenHead | None = None
@@ -228,13 +230,18 @@ class UplinkManifest(Message, extra="allow"):
             if self.privacy != PrivacyRecord():
                 raise ValueError("privacy is about rows, and sums come without any")
             return self
-        if [spec.name for spec in self.arrays] != [*UPLINK_ARRAYS, *(SCALE_ARRAYS if self.is_scaled else ())]:
-            raise ValueError("the arrays are rep, anchor_rep, labels and the scales of an i1 rep, or sums")
+        names = [*UPLINK_ARRAYS, *(SCALE_ARRAYS if self.is_scaled else ())]
+        if [spec.name for spec in self.arrays] != [*names, *([ROW_KEYS] if self.row_keys else [])]:
+            raise ValueError(
+                "the arrays are rep, anchor_rep, labels, the scales of an i1 rep and row_keys, or sums"
+            )
         rep, anchor_rep, labels = self.arrays[: len(UPLINK_ARRAYS)]
         if len(rep.shape) != 2 or len(anchor_rep.shape) != 2 or len(labels.shape) != 1:
             raise ValueError("rep and anchor_rep are matrices, labels is a vector")
-        if rep.shape[0] != labels.shape[0]:
+        if rep.shape[0] != labels.shape[0] and not (self.row_keys and labels.shape[0] == 0):
             raise ValueError("rep and labels must have the same number of rows")
+        if (keys := self.row_keys) and (keys.dtype, keys.shape) != ("u1", (rep.shape[0], ROW_KEY_BYTES)):
+            raise ValueError(f"row_keys are {ROW_KEY_BYTES} u1 for each row of rep")
         for scale, scaled in zip(self.scales, (rep, anchor_rep), strict=False):
             if scale.dtype != "f4" or scale.shape != scaled.shape[1:]:
                 raise ValueError("a scale is an f4 for each column")
@@ -269,7 +276,12 @@ class UplinkManifest(Message, extra="allow"):
     @property
     def scales(self) -> tuple[ArraySpec, ...]:
         """The scales of ``rep`` and ``anchor_rep``; none if these are floats."""
-        return self.arrays[len(UPLINK_ARRAYS) :]
+        return self.arrays[len(UPLINK_ARRAYS) :][: len(SCALE_ARRAYS) if self.is_scaled else 0]
+
+    @property
+    def row_keys(self) -> ArraySpec | None:
+        """The hashes that rows are joined by; None where they are not joined."""
+        return self.arrays[-1] if self.arrays[-1].name == ROW_KEYS else None
 
 
 class Receipt(Message, extra="allow"):

@@ -32,6 +32,7 @@ from protocol.anchor_terms import (
     AnchorTerms,
 )
 from protocol.codec import Message, without_absent
+from protocol.joined_rows import JoinedRows, check_joined_rows
 from protocol.labels import Task
 from protocol.limits import (
     MAX_ANCHOR_MATRIX_BYTES,
@@ -102,6 +103,7 @@ class Terms(Message):
         "model_groups",
         "least_latent_dim",
         "own_maps",
+        "joined_rows",
     )
     """The fields that terms of schema 1 do not have, also not on the wire."""
 
@@ -116,6 +118,7 @@ class Terms(Message):
         "model_groups",
         "least_latent_dim",
         "own_maps",
+        "joined_rows",
     )
     """Those that terms of schema 2 do not have on the wire where they are not used."""
 
@@ -190,6 +193,10 @@ class Terms(Message):
     """The kinds of non-linear maps of its own that an institution may apply to its rows and the anchor before
     it projects them. Terms without them have no such field on the wire."""
 
+    joined_rows: Annotated[tuple[JoinedRows, ...], FailFast()] = Field(default=(), max_length=MAX_PARTIES)
+    """The groups of parties that hold different columns of the same rows. Terms without them have no such
+    field on the wire."""
+
     @field_validator("model", mode="before")
     @classmethod
     def _with_candidates(cls, draft: Any, info: ValidationInfo) -> Any:
@@ -230,13 +237,10 @@ class Terms(Message):
         if self.sums is None and self.latent_dim > self.table_schema.width:
             raise ValueError(f"latent_dim must be at most the {self.table_schema.width} encoded features")
         self._check_anchor()
+        if self.joined_rows:
+            check_joined_rows(self)  # first: what a party needs of its columns depends on its group
         self._check_absent_columns()
-        if self.least_latent_dim is not None:
-            self._check_least_latent_dim(self.least_latent_dim)
-        if self.own_maps:
-            self._check_own_maps()
-        if self.model_groups is not None:
-            check_model_groups(self)
+        self._check_choices()
         if self.sums is not None:
             check_sums_terms(self, self.sums)
             return self
@@ -248,6 +252,15 @@ class Terms(Message):
         if self.model_privacy is not None:
             self._check_private_model()
         return self
+
+    def _check_choices(self) -> None:
+        """Raise for what most terms do not have."""
+        if self.least_latent_dim is not None:
+            self._check_least_latent_dim(self.least_latent_dim)
+        if self.own_maps:
+            self._check_own_maps()
+        if self.model_groups is not None:
+            check_model_groups(self)
 
     def _check_anchor(self) -> None:
         width = self.table_schema.width
@@ -289,6 +302,7 @@ class Terms(Message):
             self.least_latent_dim or self.latent_dim,
             parties=self.parties,
             senders=self.awaited_parties,
+            joined={party for group in self.joined_rows for party in group.parties},
         )
 
     def _check_least_latent_dim(self, least: int) -> None:
@@ -373,8 +387,17 @@ class Terms(Message):
         """Return which of the m encoded features a party has; its secret basis is zero on all others."""
         return features_without(self.table_schema, self.absent_columns_of(party))
 
+    def group_of(self, party: str) -> JoinedRows | None:
+        """Return the group that a party's rows are joined in; None for one whose rows are its own."""
+        return next((group for group in self.joined_rows if party in group.parties), None)
+
     def latent_dims_of(self, party: str) -> range:
-        """Return how many numbers of a row a party may send: ``latent_dim`` alone, unless it may choose."""
+        """Return how many numbers of a row a party may send: ``latent_dim`` alone, unless it may choose.
+
+        Of joined rows each party sends as many as its group says.
+        """
+        if (group := self.group_of(party)) is not None:
+            return range(group.latent_dim_of(party), group.latent_dim_of(party) + 1)
         if self.least_latent_dim is None:
             return range(self.latent_dim, self.latent_dim + 1)
         return range(self.least_latent_dim, min(self.latent_dim, self.schema_of(party).width) + 1)

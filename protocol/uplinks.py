@@ -27,6 +27,7 @@ def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
         if sums.shape != expected_shape:
             raise ShapeMismatchError(SUMS, expected_shape, sums.shape)
         return
+    _check_joined(manifest, terms)
     rep, anchor_rep, labels = manifest.arrays[: len(UPLINK_ARRAYS)]
     if manifest.party in terms.late_consumers and rep.shape[0]:
         raise TermsMismatchError(f"an uplink with rows, though {manifest.party} is a late consumer")
@@ -40,3 +41,20 @@ def check_uplink(manifest: UplinkManifest, terms: Terms) -> None:
     for spec, expected in ((rep, terms.rep_dtype), (anchor_rep, terms.rep_dtype), (labels, label_dtype)):
         if spec.dtype != expected:
             raise DtypeMismatchError(spec.name, expected, spec.dtype)
+
+
+def _check_joined(manifest: UplinkManifest, terms: Terms) -> None:
+    """Raise unless row keys come with joined rows alone, and labels from the one that has them."""
+    party, group = manifest.party, terms.group_of(manifest.party)
+    if (manifest.row_keys is not None) != (group is not None):
+        sent = "with row keys" if manifest.row_keys else "without row keys"
+        joined = "are joined" if group else "are not joined"
+        raise TermsMismatchError(f"an uplink {sent}, though the rows of {party} {joined}")
+    if group is None:
+        return
+    if not manifest.rows:
+        raise TermsMismatchError(f"an uplink without rows, though {party} has rows to join")
+    if (manifest.labels.shape[0] > 0) != (party == group.labels):
+        raise TermsMismatchError(
+            f"an uplink of {party} with labels, or without, though {group.labels} has them"
+        )

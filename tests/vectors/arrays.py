@@ -31,6 +31,7 @@ from tests.vectors.examples import (
     scaled,
 )
 from tests.vectors.fewer import uplinks_of_fewer
+from tests.vectors.joined import uplinks_of_joined
 from tests.vectors.packing import pack, to_json
 
 
@@ -52,7 +53,7 @@ def uplinks() -> Iterator[Case]:
     ]  # fmt: skip
     under = {UPLINK["terms_digest"]: TERMS, SCALED_UPLINK["terms_digest"]: SCALED_TERMS}
     judged = [(*case, under[case[2]["terms_digest"]]) for case in of_one_width]
-    for name, verdict, manifest, terms in [*judged, *uplinks_of_fewer()]:
+    for name, verdict, manifest, terms in [*judged, *uplinks_of_fewer(), *uplinks_of_joined()]:
         yield {
             "name": name,
             "verdict": verdict,

@@ -25,6 +25,7 @@ from tests.vectors.checkpoints import checkpoints
 from tests.vectors.codings import codings
 from tests.vectors.encoded import encoded_columns
 from tests.vectors.exchanges import exchanges
+from tests.vectors.joined import row_keys
 from tests.vectors.judged import judged
 from tests.vectors.keys import anchors, keys
 from tests.vectors.ledgers import ledgers
@@ -58,7 +59,7 @@ def deterministic() -> dict[str, Any]:
         "ledgers.json": [*ledgers()],
         "trained_on.json": [*whose_rows()],
         "sums.json": [*sums()],
-        "keys.json": keys(),
+        "keys.json": {**keys(), "row_keys": row_keys()},
         "plain_words.json": [*shown_texts()],
         "trust.json": trust(),
         "received.json": received(),

@@ -48,6 +48,7 @@ from tests.vectors.examples import (
     changed,
     without,
 )
+from tests.vectors.joined import JOINED_UPLINK, UNLABELLED_UPLINK, broken_joined_uplinks
 from tests.vectors.packing import pack, pack_fields, packed_items, to_json
 from tests.vectors.terms import BROKEN_MODELS, TERMS_OF_SCHEMA_2, broken_terms
 
@@ -96,6 +97,8 @@ def valid_messages() -> Iterator[Case]:
             "UplinkManifest", PRIVATE_UPLINK),
         ("uplink manifest of rows with dither", "UplinkManifest", DITHERED_UPLINK),
         ("uplink manifest of scaled 8-bit representations", "UplinkManifest", SCALED_UPLINK),
+        ("uplink manifest of joined rows", "UplinkManifest", JOINED_UPLINK),
+        ("uplink manifest of joined rows without labels", "UplinkManifest", UNLABELLED_UPLINK),
         ("receipt", "Receipt", RECEIPT),
         ("ledger entry, the first", "LedgerEntry", LEDGER[0]),
         ("ledger entry of a party", "LedgerEntry", LEDGER[1]),
@@ -360,6 +363,7 @@ def _broken_values() -> Iterator[Case]:
         ("scales for rows", "UplinkManifest", changed(SCALED_UPLINK, "arrays", 4, "shape", to=[3])),
         ("scales in double precision", "UplinkManifest",
             changed(SCALED_UPLINK, "arrays", 3, "dtype", to="f8")),
+        *((name, "UplinkManifest", manifest) for name, manifest in broken_joined_uplinks()),
         ("labels for other rows", "UplinkManifest", changed(UPLINK, "arrays", 2, "shape", to=[4])),
         ("labels as a matrix", "UplinkManifest", changed(UPLINK, "arrays", 2, "shape", to=[3, 1])),
         ("an array of three axes", "UplinkManifest", changed(UPLINK, *first, "shape", to=[3, 2, 1])),

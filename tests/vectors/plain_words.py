@@ -28,6 +28,7 @@ from tests.vectors.examples import (
 )
 from tests.vectors.fewer import FEWER_OF_FEWER_TERMS, FEWER_TERMS, fewer_of_fewer_text, fewer_text
 from tests.vectors.groups import GROUP_TERMS, group_text
+from tests.vectors.joined import JOINED_TERMS, joined_text
 from tests.vectors.multilabel import MULTILABEL_TERMS, multilabel_text
 from tests.vectors.own_maps import OWN_MAPS_TERMS, own_maps_text
 from tests.vectors.packing import pack
@@ -393,6 +394,7 @@ def shown_texts() -> Iterator[Case]:
             fewer_of_fewer_text(TERMS_2_TEXT),
         ),
         ("maps of an institution's own", OWN_MAPS_TERMS, own_maps_text(TERMS_2_TEXT)),
+        ("joined rows", JOINED_TERMS, joined_text(TERMS_2_TEXT)),
         (
             "terms that replace others",
             CORRECTED_TERMS,

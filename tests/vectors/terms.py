@@ -23,6 +23,7 @@ from tests.vectors.examples import (
     changed,
 )
 from tests.vectors.fewer import broken_fewer, valid_fewer
+from tests.vectors.joined import broken_joined, valid_joined
 from tests.vectors.multilabel import BROKEN_MULTILABEL, MULTILABEL_TERMS
 from tests.vectors.own_maps import broken_own_maps, valid_own_maps
 
@@ -48,6 +49,7 @@ TERMS_OF_SCHEMA_2: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("terms with absent columns", ABSENT_TERMS),
     *valid_fewer(),
     *valid_own_maps(),
+    *valid_joined(),
 )
 BROKEN_MODELS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("terms that replace themselves", {**TERMS_2, "replaces": TERMS_2["collaboration_id"]}),
@@ -82,5 +84,6 @@ def broken_terms() -> list[tuple[str, dict[str, Any]]]:
         *BROKEN_ABSENT,
         *broken_fewer(),
         *broken_own_maps(),
+        *broken_joined(),
         *BROKEN_MULTILABEL,
     ]

@@ -37,6 +37,7 @@ const fromDoubles = (bytes) => new Float64Array(Uint8Array.from(bytes).buffer);
 
 /** What nobody may send who cannot do what the terms ask for. */
 function checkWeCan(terms) {
+  if (terms.joined_rows) refuse('input-error', 'this client takes no part in rounds that join rows');
   if (terms.sums) refuse('input-error', 'this client takes no part in rounds with sums');
   if (terms.downlink !== 'change-of-basis-and-model') refuse('input-error', 'this client trains no model on anchor predictions');
   if (terms.sealing_suite) refuse('input-error', `this client opens no seal by the suite ${terms.sealing_suite}`);

@@ -69,10 +69,11 @@ const named = (arrays) => arrays.map((each) => each.name).join(' ');
 
 export const uplinkManifest = openRecord({
   collaboration_id: id, terms_digest: digest, party, anchor_commitment: digest, chunk_bytes: chunkBytes,
-  arrays: list(arraySpec, 1, 5), privacy: privacyRecord, seen: optional(seenHead),
+  arrays: list(arraySpec, 1, 6), privacy: privacyRecord, seen: optional(seenHead),
 }, ({ arrays, privacy }, fail) => {
   const names = named(arrays);
-  const [rep, anchorRep, labels, ...scales] = arrays;
+  const keys = arrays.length > 1 && arrays.at(-1).name === 'row_keys' ? arrays.at(-1) : undefined;
+  const [rep, anchorRep, labels, ...scales] = keys === undefined ? arrays : arrays.slice(0, -1);
   if (names === 'sums') {
     if (rep.dtype !== 'u8' || rep.shape.length !== 1 || rep.shape[0] < 1) fail('sums that are none');
     if (privacy.epsilon !== null || privacy.perturb_basis !== null || privacy.drop_below !== null || privacy.permute_rows
@@ -80,9 +81,11 @@ export const uplinkManifest = openRecord({
     return;
   }
   const scaled = rep.dtype === 'i1';
-  if (names !== (scaled ? 'rep anchor_rep labels rep_scale anchor_rep_scale' : 'rep anchor_rep labels')) fail('other arrays');
+  const usual = scaled ? 'rep anchor_rep labels rep_scale anchor_rep_scale' : 'rep anchor_rep labels';
+  if (names !== (keys === undefined ? usual : `${usual} row_keys`)) fail('other arrays');
   if (rep.shape.length !== 2 || anchorRep.shape.length !== 2 || labels.shape.length !== 1) fail('arrays of other axes');
-  if (rep.shape[0] !== labels.shape[0]) fail('labels for other rows');
+  if (rep.shape[0] !== labels.shape[0] && !(keys !== undefined && labels.shape[0] === 0)) fail('labels for other rows');
+  if (keys !== undefined && (keys.dtype !== 'u1' || keys.shape.join() !== `${rep.shape[0]},16`)) fail('row keys of another shape or type');
   scales.forEach((scale, index) => {
     const columns = arrays[index].shape[1];
     if (scale.dtype !== 'f4' || scale.shape.length !== 1 || scale.shape[0] !== columns) fail('scales of another shape or type');

@@ -82,6 +82,9 @@ const sums = record({
 
 const modelGroups = record({ largest_distance: float({ low: 0.01, below: 1 }), least_parties: integer(2, 1024) });
 const absentColumns = record({ party, columns: list(name, 1, 65536, { distinct: true }) });
+const joinedRows = record({
+  row_key: name, parties: list(party, 2, 16384, { distinct: true }), latent_dims: list(integer(1, 16384), 2, 16384), labels: party,
+});
 
 export const terms = record({
   terms_schema: integer(1, 2),
@@ -114,7 +117,8 @@ export const terms = record({
   model_groups: optional(modelGroups),
   least_latent_dim: optional(integer(1, 16384)),
   own_maps: optional(list(one('kernel-pca', 'onnx', 'random-features'), 1, 3, { distinct: true })),
-}, (value, fail) => [partiesRule, schemaRule, anchorRule, alignmentRule, labelRule, privacyRule, sumsRule, absentRule, groupsRule, leastRule, mapsRule].forEach((rule) => rule(value, fail)));
+  joined_rows: optional(list(joinedRows, 1, 16384)),
+}, (value, fail) => [partiesRule, schemaRule, anchorRule, alignmentRule, labelRule, privacyRule, sumsRule, absentRule, groupsRule, leastRule, mapsRule, joinedRule].forEach((rule) => rule(value, fail)));
 
 const candidates = (of) => of.candidates ?? [of];
 export const kindsOf = (found) => [...new Set(candidates(found.model).map((each) => each.kind))];
@@ -130,7 +134,7 @@ function partiesRule({ parties, lead, late_consumers: late = [] }, fail) {
 }
 
 const OF_SCHEMA_2 = ['dither', 'least_signal', 'hold_out', 'returns_scores', 'model_privacy', 'exposure'];
-const LEFT_OUT = ['late_consumers', 'sums', 'retention_days', 'analyst_key', 'replaces', 'sealing_suite', 'absent_columns', 'model_groups', 'least_latent_dim', 'own_maps'];
+const LEFT_OUT = ['late_consumers', 'sums', 'retention_days', 'analyst_key', 'replaces', 'sealing_suite', 'absent_columns', 'model_groups', 'least_latent_dim', 'own_maps', 'joined_rows'];
 const MODELS_OF_SCHEMA_1 = ['mlp', 'logistic', 'svm', 'random-feature-svm'];
 
 function schemaRule(value, fail) {
@@ -172,6 +176,7 @@ function absentRule(value, fail) {
   for (const each of absent) {
     if (!parties.includes(each.party)) fail('absent columns of no party');
     if (!each.columns.every((name) => names.includes(name))) fail('absent columns that are none of the table');
+    if (groupOf(value, each.party) !== undefined) continue;
     if ((value.least_latent_dim ?? value.latent_dim) > schemaWidth(schemaOf(value, each.party))) fail('more latent dimensions than a party has features');
   }
   const held = parties.filter((each) => !late.includes(each)).flatMap((each) => schemaOf(value, each).columns.map((one) => one.name));
@@ -194,10 +199,38 @@ function mapsRule({ own_maps: kinds, anchor: { kind, rows }, latent_dim: latent,
   if (rows < 10 * latent) fail('maps and too few rows of the anchor');
 }
 
+/** The group that the rows of a party are joined in, if they are. */
+export const groupOf = (terms, of) => terms.joined_rows?.find((each) => each.parties.includes(of));
+
+function joinedRule(value, fail) {
+  const { joined_rows: groups, parties, late_consumers: late = [], latent_dim: latent, table_schema: found } = value;
+  if (groups === undefined) return;
+  if (value.sums !== undefined || value.downlink === 'anchor-predictions') fail('joined rows of what needs every column');
+  if (value.own_maps !== undefined || value.least_latent_dim !== undefined) fail('joined rows of unlike numbers');
+  if (value.model_groups !== undefined) fail('joined rows and models of groups');
+  if (value.hold_out > 0) fail('joined rows that are kept back');
+  const grouped = groups.flatMap((each) => each.parties);
+  if (new Set(grouped).size !== grouped.length) fail('a party in two groups of joined rows');
+  const { label_column: label } = found;
+  const labels = [label.name, label.event, ...(label.labels ?? []).map((each) => each.name)];
+  for (const { row_key: key, parties: members, latent_dims: dims, labels: of } of groups) {
+    if (!members.every((each) => parties.includes(each) && !late.includes(each))) fail('rows joined with those of nobody who sends any');
+    if (!members.includes(of)) fail('labels of a party that is none of the group');
+    if (found.columns.some((each) => each.name === key) || labels.includes(key)) fail('a row key that is a column');
+    const held = members.flatMap((each) => schemaOf(value, each).columns.map((one) => one.name));
+    if (held.length !== found.columns.length || new Set(held).size !== held.length) fail('a column that is not at one party of a group');
+    if (dims.length !== members.length || dims.reduce((all, each) => all + each, 0) !== latent) fail('numbers of a row that do not add up');
+    if (dims.some((each, index) => each > schemaWidth(schemaOf(value, members[index])))) fail('more numbers of a row than a party has features');
+  }
+}
+
 /** How many numbers of a row a party may send, [least, most]. */
-export const latentDimsOf = (terms, party) => (terms.least_latent_dim === undefined
-  ? [terms.latent_dim, terms.latent_dim]
-  : [terms.least_latent_dim, Math.min(terms.latent_dim, schemaWidth(schemaOf(terms, party)))]);
+export function latentDimsOf(terms, party) {
+  const group = groupOf(terms, party);
+  if (group !== undefined) return Array(2).fill(group.latent_dims[group.parties.indexOf(party)]);
+  if (terms.least_latent_dim === undefined) return [terms.latent_dim, terms.latent_dim];
+  return [terms.least_latent_dim, Math.min(terms.latent_dim, schemaWidth(schemaOf(terms, party)))];
+}
 
 function groupsRule(value, fail) {
   if (value.model_groups === undefined) return;

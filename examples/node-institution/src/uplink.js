@@ -10,7 +10,7 @@ import { MESSAGE, mayPass } from './http.js';
 import {
   fromRows, leading, matrix, multiply, rightSingularVectors, rowLength, transpose,
 } from './matrix.js';
-import { latentDimsOf } from './terms.js';
+import { groupOf, latentDimsOf } from './terms.js';
 
 /** Add noise of d times the root of the second moments of the rows, along every direction. */
 export function dithered(rep, d) {
@@ -104,6 +104,10 @@ export function makeArrays(terms, rep, anchorRep, labels) {
 export function checkManifest(manifest, terms) {
   const [rep, anchorRep, labels] = manifest.arrays;
   const label = terms.table_schema.label_column;
+  const group = groupOf(terms, manifest.party);
+  if ((manifest.arrays.at(-1).name === 'row_keys') !== (group !== undefined)) refuse('terms-mismatch', 'row keys go with joined rows');
+  if (group !== undefined && rep.shape[0] === 0) refuse('terms-mismatch', 'no rows to join');
+  if (group !== undefined && (labels.shape[0] > 0) !== (group.labels === manifest.party)) refuse('terms-mismatch', 'labels of another than the terms say');
   const [least, most] = latentDimsOf(terms, manifest.party);
   const [, latent] = rep.shape;
   if (!(latent >= least && latent <= most) || anchorRep.shape[0] !== terms.anchor.rows || anchorRep.shape[1] !== latent) refuse('shape-mismatch', 'arrays of other shapes than the terms say');

@@ -3,7 +3,7 @@
 import { labelled } from './bytes.js';
 import { schemaWidth } from './columns.js';
 import { refuse } from './errors.js';
-import { kindsOf, rowRevealing, schemaOf } from './terms.js';
+import { kindsOf, rowRevealing, schemaOf, groupOf, latentDimsOf } from './terms.js';
 
 /** The fewest digits that read back the same, never with an exponent. */
 export function plainNumber(value) {
@@ -51,7 +51,8 @@ function opening(terms) {
     '',
     `Institutions: ${commas(terms.parties)}. Lead institution: ${terms.lead}.`,
     ...(terms.late_consumers ? [lateLine(terms)] : []),
-    ...(terms.absent_columns ? [absentLine(terms)] : []),
+    ...(lackingAlone(terms).length ? [absentLine(terms)] : []),
+    ...(terms.joined_rows ?? []).map((group) => joinedLine(terms, group)),
     ...(terms.analyst_key ? [`The analyst is the one with the key ${terms.analyst_key.match(/.{4}/g).join(' ')}, and no other.`] : []),
     ...(terms.replaces ? [`These terms replace those of the collaboration ${terms.replaces}, which has ended with that.`] : []),
     ...(terms.sealing_suite ? [`The anchor's seed is sealed for each institution by the suite ${terms.sealing_suite} ${SEALED_BY[terms.sealing_suite]}`] : []),
@@ -64,7 +65,17 @@ const lateLine = (terms) => `Late consumers: ${commas(terms.late_consumers)}. Th
   + 'nobody is asked again. Until the end, the analyst keeps what all institutions have sent. Like every member, a late consumer knows the anchor: '
   + 'together with the analyst it knows the secret basis of every institution.';
 
-const absentLine = (terms) => `Columns that institutions lack: ${terms.absent_columns.map((each) => `${each.party} lacks ${commas(each.columns)}`).join('; ')}. `
+const lackingAlone = (terms) => (terms.absent_columns ?? []).filter((each) => groupOf(terms, each.party) === undefined);
+
+const joinedLine = (terms, { row_key: key, parties, latent_dims: dims, labels }) => `Joined rows: ${commas(parties)} hold different columns of the same rows, which the column ${key} names: `
+  + `${parties.map((each) => `${each} all but ${commas(terms.absent_columns.find((one) => one.party === each).columns)}`).join('; ')}. `
+  + `What an institution does not hold of them is not read, also where its table has it. Each of them sends a keyed hash of the column ${key} with each row, and its rows in the order of the hashes. `
+  + 'The analyst puts the rows side by side that all of them have, and trains on these alone. '
+  + `Of a row they send ${commas(parties.map((each, index) => `${each} ${dims[index]}`))}; the labels are those of ${labels} alone. `
+  + 'The analyst learns which rows these tables have in common, and every institution reads how many. '
+  + `Whoever of them predicts for a row needs a part from each other of them, with the hash of the row and ${terms.latent_dim} numbers.`;
+
+const absentLine = (terms) => `Columns that institutions lack: ${lackingAlone(terms).map((each) => `${each.party} lacks ${commas(each.columns)}`).join('; ')}. `
   + 'Such an institution takes part with its other columns: these columns of its table are not read, also where it has them. '
   + 'Its secret basis is zero on their encoded features, of its rows and of the anchor. The model predicts there from the other columns alone.';
 
@@ -174,7 +185,7 @@ function warnings(terms) {
   const revealing = rowRevealing(terms);
   const bare = (terms.absent_columns ?? []).map((each) => each.party)
     .map((each) => [each, schemaWidth(schemaOf(terms, each))])
-    .filter(([, width]) => width < m && width <= terms.latent_dim)
+    .filter(([each, width]) => width < m && width <= latentDimsOf(terms, each)[1])
     .map(([each]) => each);
   const few = nri(terms) && terms.anchor.kind === 'gaussian' && terms.anchor.rows < 20 * m;
   return [
@@ -191,6 +202,7 @@ function warnings(terms) {
     columns.some((each) => each.dates) && 'Warning: dates: a day may be known of one person alone, and so may the days between two. Whoever has them from elsewhere can recognise the row by them.',
     terms.absent_columns && 'Warning: approximate alignment: the common representation is exact where the secret bases of all institutions span the same space, and an institution that lacks columns cannot have the same space as the others. Its rows may teach the model less, and it may be predicted for worse. The report says how far from the others each such institution stays.',
     bare.length && `Warning: nothing is projected away at ${commas(bare)}: each row becomes as many numbers as it has encoded features without the columns that are lacking, so that whoever knows the secret basis knows the row.`,
+    terms.joined_rows && `Warning: joined rows: every institution has the key of the hashes. The analyst and one of them together can try whom a row is about, by hashing every ${commas([...new Set(terms.joined_rows.map((each) => each.row_key))])} that may be, and so can whoever gets a part. The analyst alone cannot; it sees that a row is in several tables.`,
     terms.own_maps && 'Warning: non-linear maps: what they have in common is fitted on the anchor\'s rows, and holds for rows like these. The model may predict worse than with linear maps, for every institution. Such a map hides no row: rows that are alike stay alike, and whoever has the anchor can learn from its projection how to rebuild rows. `odc prepare` tries that.',
     schema2 && terms.latent_dim === m && 'Warning: nothing is projected away: each row becomes as many numbers as it has encoded features, so that whoever knows the secret basis knows the row.',
   ].filter(Boolean);

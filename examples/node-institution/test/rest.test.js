@@ -42,6 +42,10 @@ test('keys: what is derived from a secret', () => {
   for (const { secret, ticket, csr, chain, mac } of keys.join_mac) assert.equal(text(joinMac(hex(secret), hex(ticket), hex(csr), chain.map(hex))), mac);
   for (const { token, digest } of keys.api_token) assert.equal(text(apiTokenDigest(token)), digest);
   for (const { seed, commitment } of keys.seed_commitment) assert.equal(text(seedCommitment(hex(seed))), commitment);
+  for (const { seed, collaboration_id: id, parties, hashing_key: hashing, part_key: part } of keys.row_keys) {
+    assert.equal(text(derive(hex(seed), `odc/v1/row-keys\0${id}\0${parties.join(',')}`, 32)), hashing);
+    assert.equal(text(derive(hex(seed), `odc/v1/row-part\0${id}\0${parties.join(',')}`, 32)), part);
+  }
   for (const each of keys.anchor_info) assert.equal(text(anchorInfo(each.collaboration_id, hex(each.terms_digest), each.recipient)), each.info);
 });
 

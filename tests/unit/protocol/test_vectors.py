@@ -19,9 +19,11 @@ from protocol.consent import plain_words, plain_words_digest
 from protocol.errors import OdcError, ProtocolError
 from protocol.evidence import EvidenceIndex
 from protocol.identity import TrustRoot, load_certificate
+from protocol.joined_rows import JoinedRows
 from protocol.labels import AnyLabel, Label, NumberLabel
 from protocol.merkle import root_hash
 from protocol.messages import ArraySpec, UplinkManifest
+from protocol.row_keys import canonical_row_key, hashing_key, part_key, row_hash
 from protocol.sealing import HYBRID
 from protocol.terms import Terms
 from protocol.tokens import id_of, token_digest, token_id
@@ -124,7 +126,7 @@ def test_manifests_fit_their_terms_or_are_refused_as_the_vector_says(case: dict[
     if case["verdict"] == "valid":
         check_uplink(manifest, terms)
         return
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(OdcError) as caught:
         check_uplink(manifest, terms)
     assert caught.value.code == case["verdict"]
 
@@ -224,6 +226,22 @@ def test_matrices_are_sealed_as_the_vector_says(case: dict[str, Any]) -> None:
     assert hashlib.sha256(sealed).hexdigest() == case["sealed_sha256"]
     assert anchor_matrix.matrix_commitment(seed, sealed).hex() == case["commitment"]
     assert anchor_matrix.open_matrix(seed, sealed, suite) == data
+
+
+@pytest.mark.parametrize("case", cases("keys.json", "row_keys"))
+def test_row_keys_are_hashed_as_the_vector_says(case: dict[str, Any]) -> None:
+    group = JoinedRows(
+        row_key="record",
+        parties=tuple(case["parties"]),
+        latent_dims=(1,) * len(case["parties"]),
+        labels=case["parties"][0],
+    )
+    seed, collaboration_id = bytes.fromhex(case["seed"]), case["collaboration_id"]
+    key = hashing_key(seed, collaboration_id, group)
+    assert key.hex() == case["hashing_key"]
+    assert part_key(seed, collaboration_id, group).hex() == case["part_key"]
+    for field, found in case["hashes"]:
+        assert row_hash(key, canonical_row_key(field)).hex() == found
 
 
 @pytest.mark.parametrize("case", cases("keys.json", "anchor_info"))
