@@ -21,9 +21,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.compute.aligned import AlignedRound
 from analyst_server.compute.dask_pool import DaskPool
 from analyst_server.compute.sequence import (
-    AlignedRound,
     PartyArrays,
     RoundSpec,
     align_parties,

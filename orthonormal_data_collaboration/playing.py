@@ -101,6 +101,11 @@ def play(terms: Terms, tables: Mapping[str, pa.Table], wishes: Wishes, streams: 
     ValueError
         As `compute_round` and `compute_sums` do.
     """
+    if terms.joined_rows:
+        raise InputError(
+            "rows that several parties hold different columns of are not simulated: leave out joined_rows, or"
+            " play the round by `odc`"
+        )
     parties = [
         encoded(terms, name, table, wishes.privacy[name].hold_out, streams) for name, table in tables.items()
     ]
@@ -160,7 +165,7 @@ def _computed(
         spec = replace(spec, alignment=wishes.installed)
     result = compute_round(spec, blobs)
     if wishes.judge and result.model.is_to_be_judged:
-        judgement = judge_model(spec, blobs, Unjudged.of(_FOLDER, result.alignment))
+        judgement = judge_model(spec, blobs, Unjudged.of(_FOLDER, result))
         result = replace(result, model=replace(result.model, judgement=judgement))
     return result, [one.party for one in arrays]
 

@@ -194,14 +194,28 @@ def calibration_in_words(found: Mapping[str, Any]) -> str:
 def fewer_numbers(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the parties of a report that send fewer numbers of a row than the model takes, and words for it.
 
-    An analyst of an earlier version tells no number.
+    An analyst of an earlier version tells no number. Parties whose rows are joined are told of elsewhere.
     """
     latent_dim = report["latent_dim"]
-    found = [(party["party"], party.get("latent_dim")) for party in report.get("parties", [])]
+    found = [
+        (party["party"], party.get("latent_dim"))
+        for party in report.get("parties", [])
+        if not party.get("joined_with")
+    ]
     return [
         (party, f"sends {own:,} numbers of a row, and the model takes {latent_dim:,}")
         for party, own in found
         if own is not None and own < latent_dim
+    ]
+
+
+def joined_rows_in_words(report: Mapping[str, Any]) -> list[str]:
+    """Return which parties of a report have their rows joined, and how many rows all of them have."""
+    return [
+        f"{' and '.join(group['sent'])} have {group['rows']:,} rows in common, which trained the model as"
+        f" those of {group['labels']}; they sent "
+        + ", ".join(f"{party} {count:,}" for party, count in group["sent"].items())
+        for group in (report.get("results") or {}).get("joined_rows", ())
     ]
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from analyst_server.compute.sequence import AlignedRound, RoundSpec
+from analyst_server.compute.joining import JoinedParties
+from analyst_server.compute.sequence import RoundResult, RoundSpec
 from analyst_server.compute.training_rows import training_rows
 from analyst_server.store import Blobs, StoredArray
 from analyst_server.training import progress
@@ -26,17 +27,19 @@ if TYPE_CHECKING:
 class Unjudged:
     """What of a computed round is kept until its model is judged; the fields are those of `AlignedRound`.
 
-    ``folder`` is the one that the round was computed in.
+    ``folder`` is the one that the round was computed in, ``joined`` what `RoundResult` has.
     """
 
     folder: str
     changes_of_basis: StoredArray
     left_out: tuple[str, ...]
     compared: Mapping[str, StoredArray]
+    joined: tuple[JoinedParties, ...] = ()
 
     @classmethod
-    def of(cls, folder: str, alignment: AlignedRound) -> Self:
-        return cls(folder, alignment.changes_of_basis, alignment.left_out, alignment.compared)
+    def of(cls, folder: str, result: RoundResult) -> Self:
+        aligned = result.alignment
+        return cls(folder, aligned.changes_of_basis, aligned.left_out, aligned.compared, result.joined)
 
     def as_json(self) -> dict[str, Any]:
         """Return what the records keep."""
@@ -45,6 +48,7 @@ class Unjudged:
             "changes_of_basis": self.changes_of_basis.as_json(),
             "left_out": list(self.left_out),
             "compared": {method: stored.as_json() for method, stored in self.compared.items()},
+            "joined": [group.kept() for group in self.joined],
         }
 
     @classmethod
@@ -55,6 +59,7 @@ class Unjudged:
             StoredArray.from_json(value["changes_of_basis"]),
             tuple(value["left_out"]),
             {method: StoredArray.from_json(stored) for method, stored in value["compared"].items()},
+            tuple(map(JoinedParties.from_kept, value.get("joined", ()))),  # an earlier version joined none
         )
 
 
@@ -72,6 +77,8 @@ def judge_model(spec: RoundSpec, blobs: Blobs, unjudged: Unjudged) -> dict[str, 
     from analyst_server.training.judging import judge
 
     progress.begin("judging")
+    if unjudged.joined:
+        spec = spec.with_joined(group.arrays for group in unjudged.joined)
     rows = training_rows(spec, blobs, unjudged.changes_of_basis.open(blobs), unjudged.left_out)
     judgement = judge(
         trained_model_of(spec.model, spec.model_privacy, spec.features),

@@ -7,17 +7,19 @@ everything small is returned. Nothing here knows a record, a key or the network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.compute.aligned import Agreement, AlignedRound, SuspectedParty
 from analyst_server.compute.trained import TrainedGroup, TrainedModel
 from analyst_server.store import Blobs, StoredArray, store_array
 from analyst_server.training import progress
 from protocol.alignment_terms import AlignmentTarget, AnyAlignmentTerms, AutoAlignmentTerms
+from protocol.joined_rows import JoinedRows
 from protocol.labels import AnyLabel
 from protocol.model_groups import ModelGroupsTerms
 from protocol.model_terms import ModelPrivacyTerms, ModelTerms
@@ -26,6 +28,7 @@ from runtime.denormals import tiny_as_zero
 from runtime.start_up import loading
 
 if TYPE_CHECKING:  # the first imports this module
+    from analyst_server.compute.joining import JoinedParties
     from analyst_server.compute.spreading import Hands
     from analyst_server.training.models import FittedModel
 
@@ -38,9 +41,9 @@ MOST_TRAINING_BYTES: Final = 96 * 2**20
 
 @dataclass(frozen=True)
 class PartyArrays:
-    """What one party sent; the scales come with 8-bit representations only.
+    """What one party sent, or a group whose rows are joined; scales come with 8-bit representations only.
 
-    ``dither`` is the strength that it states, 0 for none.
+    ``row_keys`` are there until the rows are joined. ``dither`` is the strength that it states, 0 for none.
     """
 
     party: str
@@ -49,11 +52,13 @@ class PartyArrays:
     labels: StoredArray
     rep_scale: StoredArray | None = None
     anchor_rep_scale: StoredArray | None = None
+    row_keys: StoredArray | None = field(default=None, kw_only=True)
     dither: float = field(default=0.0, kw_only=True)
 
     @property
     def arrays(self) -> list[StoredArray]:
-        given = (self.rep, self.anchor_rep, self.labels, self.rep_scale, self.anchor_rep_scale)
+        scales = (self.rep_scale, self.anchor_rep_scale)
+        given = (self.rep, self.anchor_rep, self.labels, *scales, self.row_keys)
         return [array for array in given if array is not None]
 
 
@@ -103,6 +108,8 @@ class RoundSpec:
         Whether every party sends orthonormal projections, and none a map of its own.
     model_groups : ModelGroupsTerms, optional
         Which parties share a model, if not all do.
+    joined_rows : tuple of JoinedRows
+        Whose rows are still to be joined: `compute.joining` puts one of ``parties`` in the place of each.
     most_training_bytes : int
         Size in single precision up to which all rows train; of more, a part.
     """
@@ -123,6 +130,7 @@ class RoundSpec:
     lacking: frozenset[str] = frozenset()
     maps_are_linear: bool = True
     model_groups: ModelGroupsTerms | None = None
+    joined_rows: tuple[JoinedRows, ...] = ()
     most_training_bytes: int = MOST_TRAINING_BYTES
 
     @property
@@ -140,6 +148,13 @@ class RoundSpec:
         by more than it states.
         """
         return 0.0 if self.model_privacy is not None else self.parties[index].dither
+
+    def with_joined(self, groups: Iterable[PartyArrays]) -> RoundSpec:
+        """Return the spec with the joined rows of each group in the place of its parties."""
+        members = {party for group in self.joined_rows for party in group.parties}
+        alone = [party for party in self.parties if party.party not in members]
+        ordered = sorted([*alone, *groups], key=lambda one: (-one.rep.shape[0], one.party))
+        return replace(self, parties=tuple(ordered), joined_rows=())
 
     @classmethod
     def of(
@@ -169,64 +184,23 @@ class RoundSpec:
             lacking=frozenset(each.party for each in terms.absent_columns),
             maps_are_linear=not terms.own_maps,
             model_groups=terms.model_groups,
+            joined_rows=tuple(
+                group for group in terms.joined_rows if any(one.party in group.parties for one in parties)
+            ),
         )
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How well the parties agree on the anchor, each figure by party: see `alignment.Diagnostics`.
-
-    A copy of that, because loading the room of alignment takes the server as long as its own libraries.
-    """
-
-    concordance_gap: float
-    party_gaps: Mapping[str, float]
-    spectrum_spread: Mapping[str, float]
-    singular_values: Mapping[str, tuple[float, float]]
-    spectra: Mapping[str, tuple[float, ...]]
-    span_angles: Mapping[str, tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class SuspectedParty:
-    """A party, the assumption it seems to break, what was measured, and how many rows it sent."""
-
-    party: str
-    assumption: str
-    evidence: str
-    rows: int
-
-
-@dataclass(frozen=True)
-class AlignedRound:
-    """What came of the alignment; ``changes_of_basis`` is (c, L, l) in the order of the parties.
-
-    L is the largest l_i. Behind the l_i rows of a party are zeros.
-    """
-
-    method: str
-    """The one in the terms, or the chosen one."""
-    changes_of_basis: StoredArray
-    agreement: Agreement
-    suspicions: tuple[SuspectedParty, ...]
-    left_out: tuple[str, ...]
-    """Parties whose rows do not train the model."""
-    trusted: int
-    """How many parties shaped the target."""
-    target: StoredArray | None
-    """The target Z, (a, l), if it is kept: every ``A_i @ G_i`` approximates it."""
-    compared: Mapping[str, StoredArray] = field(default_factory=dict)
-    """The changes of basis of every method that was compared, in the order of the terms."""
-    choice: Mapping[str, Any] | None = None
-    """How the method was chosen, as `TrainedModel.choice`; None if the terms name one."""
-
-
-@dataclass(frozen=True)
 class RoundResult:
-    """What a round came to; the large arrays lie in the folder of its spec."""
+    """What a round came to; the large arrays lie in the folder of its spec.
+
+    ``parties`` are in the order of the changes of basis, each group of joined rows as one of them.
+    """
 
     alignment: AlignedRound
     model: TrainedModel
+    parties: tuple[str, ...]
+    joined: tuple[JoinedParties, ...] = ()
 
     @property
     def suspected(self) -> list[str]:
@@ -238,6 +212,7 @@ class RoundResult:
         return {
             **self.model.as_json(),
             **({"alignment_choice": self.alignment.choice} if self.alignment.choice else {}),
+            **({"joined_rows": [group.as_json() for group in self.joined]} if self.joined else {}),
             "alignment": {
                 **asdict(self.alignment.agreement),
                 "suspicions": [asdict(suspicion) for suspicion in self.alignment.suspicions],
@@ -264,7 +239,7 @@ def compute_round(
     run: Run = here,
     on_aligned: Callable[[], None] = lambda: None,
 ) -> RoundResult:
-    """Align all parties and train the model on their rows.
+    """Join the rows that are to be joined, align all parties and train the model on their rows.
 
     Parameters
     ----------
@@ -278,12 +253,18 @@ def compute_round(
     Raises
     ------
     ValueError
-        As `align_parties` and `train_model` do; the text says what is wrong with the data.
+        As `join_rows`, `align_parties` and `train_model` do; the text says what is wrong with the data.
     """
+    joined: tuple[JoinedParties, ...] = ()
+    if spec.joined_rows:
+        from analyst_server.compute.joining import join_rows
+
+        joined = run(join_rows, spec, blobs)
+        spec = spec.with_joined(group.arrays for group in joined)
     alignment = run(align_parties, spec, blobs)
     on_aligned()
     model = run(train_model, spec, blobs, alignment)
-    return RoundResult(alignment, model)
+    return RoundResult(alignment, model, tuple(party.party for party in spec.parties), joined)
 
 
 def load_libraries() -> None:

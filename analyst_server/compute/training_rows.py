@@ -14,8 +14,9 @@ from analyst_server.training.dithered_rows import allow_for_dither
 from analyst_server.training.far_rows import bring_nearer
 from protocol.arrays import dequantise
 
-if TYPE_CHECKING:  # which imports this module
-    from analyst_server.compute.sequence import PartyArrays, RoundSpec, SuspectedParty
+if TYPE_CHECKING:  # the second imports this module
+    from analyst_server.compute.aligned import SuspectedParty
+    from analyst_server.compute.sequence import PartyArrays, RoundSpec
 
 _NUMBER_BYTES: Final = 4
 """Of X^, in single precision."""

@@ -30,7 +30,13 @@ from metering.explanation import WORDS, Parts, RoundBytes
 from protocol.answers import ReportedScore
 from protocol.messages import PrivacyRecord
 from protocol.suspicions import LIKELY_CAUSE
-from runtime.terminal import fewer_numbers, own_maps_in_words, privacy_in_words, score_in_words
+from runtime.terminal import (
+    fewer_numbers,
+    joined_rows_in_words,
+    own_maps_in_words,
+    privacy_in_words,
+    score_in_words,
+)
 
 _Transfer = Literal["uplink", "downlink", "anchor"]
 TRANSFERS: Final[Mapping[_Transfer, str]] = {"uplink": "(3)", "downlink": "(4)", "anchor": "(5)"}
@@ -59,7 +65,7 @@ def report_text(report: Report) -> str:
     ]
     lines += [f"  {party}: {_EXCLUDED}" for party in report.get("excluded", [])]
     lines += [f"  {party} {words}" for party, words in fewer_numbers(report)]
-    lines += [f"  {words}" for words in own_maps_in_words(report)]
+    lines += [f"  {words}" for words in (*own_maps_in_words(report), *joined_rows_in_words(report))]
     lines += [f"  {party}: {words}" for party, words in _privacy(report)]
     lines += [f"  warning: {party} {words}" for party, words in _absent(report)]
     if report["results"]:
@@ -116,6 +122,7 @@ def report_sections(report: Report) -> list[list[str]]:
         *[paragraph(f"{party} was {_EXCLUDED}.") for party in report.get("excluded", [])],
         *[paragraph(f"{party} {words}.") for party, words in fewer_numbers(report)],
         *[paragraph(f"{words[0].upper()}{words[1:]}.") for words in own_maps_in_words(report)],
+        *[paragraph(f"{words}.") for words in joined_rows_in_words(report)],
         *[paragraph(f"{party} says of its rows: {words}.") for party, words in _privacy(report)],
         *[paragraph(f"Warning: {party} {words}.") for party, words in _absent(report)],
     ]
@@ -187,12 +194,16 @@ def findings(alignment: AlignmentReport) -> list[str]:
 
 
 def _absent(report: Report) -> list[tuple[str, str]]:
-    """Return which columns each party lacks, and how far from the others that leaves it."""
+    """Return which columns each party lacks, and how far from the others that leaves it.
+
+    Where its rows are joined, others have these columns.
+    """
+    joined = [party["party"] for party in report["parties"] if party.get("joined_with")]
     found = [(party["party"], party.get("absent_columns", [])) for party in report["parties"]]
     return [
         (party, f"takes part without {', '.join(columns)}{_distance(party, report['results'])}")
         for party, columns in found
-        if columns
+        if columns and party not in joined
     ]
 
 

@@ -63,7 +63,7 @@ def write(
 ) -> list[Downlink]:
     """Write each party's arrays as blobs, and return the signed manifests as records.
 
-    ``uplinks`` are in the order of the parties of ``result``.
+    Of rows that were joined each party gets the block of G_i that its own numbers pass through.
     """
     written = list(_write_arrays(analyst, collaboration, result, uplinks))
     # with several models every member gets the digests of all, which the ledger has together
@@ -314,10 +314,12 @@ def _write_arrays(
         total = () if result.total is None else (as_blob(TOTAL, result.total.open(analyst.blobs), "u8"),)
         yield from [(model_in(result.model.onnx_file), *total)] * len(uplinks)
         return
-    changes = result.alignment.changes_of_basis.open(analyst.blobs)
-    for uplink, change in zip(uplinks, changes, strict=True):
-        own, latent_dim = result.model.of_party(uplink.party), stored_manifest(uplink).rep.shape[1]
-        yield as_blob("change_of_basis", change[:latent_dim], dtype), model_in(own.onnx_file)
+    changes, terms = result.alignment.changes_of_basis.open(analyst.blobs), stored_terms(collaboration)
+    for uplink in uplinks:
+        own, group = result.model.of_party(uplink.party), terms.group_of(uplink.party)
+        place = result.parties.index(group.labels if group else uplink.party)
+        rows = group.block_of(uplink.party) if group else slice(stored_manifest(uplink).rep.shape[1])
+        yield as_blob("change_of_basis", changes[place][rows], dtype), model_in(own.onnx_file)
 
 
 def change_dtype(terms: Terms) -> Dtype:

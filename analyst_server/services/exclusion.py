@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from analyst_server.services import rounds
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
+from analyst_server.services.joined import require_no_group
 from analyst_server.store import Collaboration, Unit
 from protocol.errors import NotFoundError, OutOfOrderError
 from protocol.states import Event, State, advance
@@ -28,7 +29,7 @@ def exclude(analyst: Analyst, collaboration_id: str, party: str) -> None:
         If the terms name no such party.
     OutOfOrderError
         If the round is being computed, is released or has ended; under sums; for a late consumer, who sends
-        no rows; or if nobody would be left.
+        no rows; for a party whose rows are joined with others'; or if nobody would be left.
     """
     with analyst.records.begin(write=True) as unit:
         collaboration, now = find(unit, collaboration_id), analyst.clock()
@@ -63,6 +64,7 @@ def _check(collaboration: Collaboration, party: str, excluded: AbstractSet[str])
             "masks cancel in the sums of all institutions only: cancel this collaboration, and start another"
         )
         raise OutOfOrderError(state, Event.EXCLUDE, why)
+    require_no_group(terms, party, state)
     if party in terms.late_consumers:
         raise OutOfOrderError(state, Event.EXCLUDE, f"{party} is a late consumer, and sends no rows")
     if not set(terms.awaited_parties) - excluded - {party}:

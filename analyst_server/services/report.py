@@ -151,7 +151,7 @@ def _report(unit: Unit, collaboration: Collaboration, viewer: str | None = None)
 
 
 def _party_report(terms: Terms, uplink: Uplink, results: Results | None, viewer: str | None) -> PartyReport:
-    manifest, back = stored_manifest(uplink), None
+    manifest, back, group = stored_manifest(uplink), None, terms.group_of(uplink.party)
     own_dim = None if terms.sums else manifest.rep.shape[1]
     if results:
         back = downlink_formula_bytes(terms, _parameters_of(uplink.party, results), own_dim)
@@ -161,6 +161,7 @@ def _party_report(terms: Terms, uplink: Uplink, results: Results | None, viewer:
         "latent_dim": own_dim,
         "late_consumer": uplink.party in terms.late_consumers,
         "absent_columns": list(terms.absent_columns_of(uplink.party)),
+        "joined_with": group.others(uplink.party) if group else [],
         "uplink_formula_bytes": uplink_formula_bytes(terms, manifest),
         "uplink_payload_bytes": uplink.payload_bytes,
         "downlink_formula_bytes": back,

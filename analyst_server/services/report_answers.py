@@ -26,6 +26,8 @@ class PartyReport(Answer):
     late_consumer: bool
     absent_columns: list[str]
     """The columns that it takes part without."""
+    joined_with: NotRequired[list[str]]
+    """The parties that hold the other columns of its rows; none from earlier versions."""
     uplink_formula_bytes: float
     uplink_payload_bytes: int
     downlink_formula_bytes: float | None
@@ -208,6 +210,17 @@ class GroupReport(Answer):
     """The kind and options that the model ``auto`` chose for it."""
 
 
+class JoinedReport(Answer):
+    """Rows that several parties hold different columns of."""
+
+    labels: str
+    """The party that has the labels: the group goes by its name elsewhere in the results."""
+    rows: int
+    """That all of them have, and that were joined."""
+    sent: dict[str, int]
+    """By party: how many rows it sent."""
+
+
 class Results(Answer):
     """What the round computed."""
 
@@ -232,6 +245,8 @@ class Results(Answer):
     groups: NotRequired[list[GroupReport]]
     """Those that have a model of their own, where the terms have ``model_groups``; ``rows`` and
     ``model_parameters`` are of the model of all rows."""
+    joined_rows: NotRequired[list[JoinedReport]]
+    """The groups of parties whose rows were joined, where the terms have ``joined_rows``."""
     alignment: NotRequired[AlignmentReport]
     """Sums are not aligned."""
 

@@ -26,6 +26,7 @@ from analyst_server.compute.sequence import (
 from analyst_server.compute.sums import SumsResult, SumsSpec, compute_sums
 from analyst_server.services import damage, downlinks, newer, own_arrays
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
+from analyst_server.services.joined import require_whole_groups, with_their_groups
 from analyst_server.services.stored import stored_arrays, stored_manifest
 from analyst_server.store import Collaboration, DamagedBlobError, StoredArray, Unit, Uplink
 from protocol.answers import Computing
@@ -58,6 +59,7 @@ def seal(analyst: Analyst, collaboration_id: str) -> None:
                 f"masks cancel in the sums of all institutions only, and those of {', '.join(missing)} are"
                 " missing: wait for them, or cancel this collaboration and start another without them",
             )
+        require_whole_groups(terms, received, collaboration.state)
         move(unit, collaboration, Event.SEAL, at=analyst.clock())
     analyst.call_worker(collaboration_id)
 
@@ -334,7 +336,7 @@ def finish(
     What the model is judged with stays, until it is.
     """
     unjudged = (
-        Unjudged.of(spec.folder, result.alignment)
+        Unjudged.of(spec.folder, result)
         if isinstance(result, RoundResult) and result.model.is_to_be_judged
         else None
     )
@@ -365,12 +367,9 @@ def _enter_suspicions(
     unit: Unit, collaboration: Collaboration, uplinks: Sequence[Uplink], result: RoundResult, at: int
 ) -> None:
     """Let every member see whom the alignment suspects and whose rows the model is made without."""
-    manifests = {uplink.party: uplink.manifest_digest for uplink in uplinks}
-    for event, parties in (
-        (Event.SUSPECT, result.suspected),
-        (Event.LEAVE_OUT, result.alignment.left_out),
-    ):
-        for party in parties:
+    manifests, terms = {one.party: one.manifest_digest for one in uplinks}, stored_terms(collaboration)
+    for event, parties in ((Event.SUSPECT, result.suspected), (Event.LEAVE_OUT, result.alignment.left_out)):
+        for party in with_their_groups(terms, parties):
             move(unit, collaboration, event, at=at, party=party, subject=manifests[party])
 
 
@@ -409,7 +408,7 @@ def in_order(unit: Unit, collaboration: Collaboration) -> list[Uplink]:
 
 def arrays_of(uplink: Uplink) -> PartyArrays:
     stated = stored_manifest(uplink).privacy.dither or 0.0
-    return PartyArrays(uplink.party, *stored_arrays(uplink).values(), dither=stated)
+    return PartyArrays(uplink.party, **stored_arrays(uplink), dither=stated)
 
 
 def sums_of(uplink: Uplink) -> StoredArray:

@@ -6,6 +6,7 @@ from analyst_server.store.arrays import (
     at_least_single,
     store_array,
     store_arrays,
+    store_blocks,
 )
 from analyst_server.store.blobs import Blobs, DirectoryBlobs, MemoryBlobs, only_server
 from analyst_server.store.leases import Leases
@@ -77,5 +78,6 @@ __all__ = [
     "require_known_copy",
     "store_array",
     "store_arrays",
+    "store_blocks",
     "store_id_in",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
@@ -161,6 +161,39 @@ def store_arrays(
         blobs.sync(key)
     blobs.commit(key)
     return found
+
+
+def store_blocks(
+    blobs: Blobs, key: str, blocks: Iterable[NDArray[Any]], shape: tuple[int, int], dtype: np.dtype[Any]
+) -> StoredArray:
+    """Store a matrix that comes block by block, with its digest; it survives a power cut.
+
+    One block is in memory, and a chunk.
+    """
+    on_disk, running = np.dtype(dtype).newbyteorder("<"), ArrayDigest()
+    waiting, end, unsynced = bytearray(), 0, 0
+
+    def append(data: bytearray) -> None:
+        nonlocal end, unsynced
+        if data:
+            running.update(hashlib.sha256(data).digest())
+        blobs.append(key, end, data)
+        end += len(data)
+        unsynced += len(data)
+        if blobs.holds_back_bytes and unsynced >= blobs.holds_back_bytes:
+            blobs.sync(key)
+            unsynced = 0
+
+    for block in blocks:
+        waiting += raw_bytes(np.ascontiguousarray(block, on_disk))
+        while len(waiting) >= DEFAULT_CHUNK_BYTES:
+            append(waiting[:DEFAULT_CHUNK_BYTES])
+            del waiting[:DEFAULT_CHUNK_BYTES]
+    if waiting or not end:
+        append(waiting)
+    blobs.sync(key)
+    blobs.commit(key)
+    return StoredArray(key, 0, on_disk.str[1:], shape, running.digest().hex(), DEFAULT_CHUNK_BYTES)
 
 
 def _digest(data: memoryview) -> str:

@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from analyst_server.compute.aligned import AlignedRound
 from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.sequence import (
-    AlignedRound,
     PartyArrays,
     RoundResult,
     RoundSpec,
@@ -84,7 +84,7 @@ class Round:
         """
         spec, blobs = self._sent()
         result = compute_round(spec, blobs)
-        unjudged = Unjudged.of(spec.folder, result.alignment)
+        unjudged = Unjudged.of(spec.folder, result)
         judgement = judge_model(replace(spec, rows_have_noise=False), blobs, unjudged)
         result = replace(result, model=replace(result.model, judgement=judgement))
         return result, self._predict(spec, blobs, result)

@@ -16,10 +16,11 @@ import pytest
 from distributed import Client
 from numpy.typing import NDArray
 
+from analyst_server.compute.aligned import AlignedRound
 from analyst_server.compute.dask_hands import DaskHands
 from analyst_server.compute.dask_look import LOOK_S, DaskLook
 from analyst_server.compute.dask_pool import DaskPool
-from analyst_server.compute.sequence import AlignedRound, PartyArrays, RoundSpec, align_parties
+from analyst_server.compute.sequence import PartyArrays, RoundSpec, align_parties
 from analyst_server.compute.sight import ArraysNotSeenError, worker_of
 from analyst_server.compute.spreading import spread_by
 from analyst_server.store import (

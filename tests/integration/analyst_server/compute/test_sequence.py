@@ -309,7 +309,7 @@ def test_the_same_rows_train_and_judge(world: World) -> None:
 def test_a_model_of_some_rows_says_of_how_many(world: World, terms: dict[str, Any]) -> None:
     spec = small(world, make_terms(**terms), rows=30)
     found = compute_round(spec, world.analyst.blobs)
-    judged = judge_model(spec, world.analyst.blobs, Unjudged.of(spec.folder, found.alignment))
+    judged = judge_model(spec, world.analyst.blobs, Unjudged.of(spec.folder, found))
     assert 30 <= found.model.rows <= 34  # a class of a party is rounded up
     assert found.model.of_rows == sum(party.rep.shape[0] for party in spec.parties)
     assert judged["within"] is not None

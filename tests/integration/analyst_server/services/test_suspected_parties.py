@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.compute.sequence import AlignedRound, align_parties, train_model
+from analyst_server.compute.aligned import AlignedRound
+from analyst_server.compute.sequence import align_parties, train_model
 from analyst_server.pages.report import findings
 from analyst_server.services import downlinks, report, rounds, views
 from protocol.anchor_terms import AnchorTerms
