@@ -25,12 +25,15 @@
      +- SignalLossError            the leading axes hold too little of the own score
      +- PolicyError                our policy or the terms do not allow it
      +- NothingKeptBackError       no rows to evaluate on
+     +- PartsNeededError           others hold the other columns of these rows
+     +- PartRefusedError           not a part of this round, or changed
      +- PassphraseError
      +- PassphraseNeededError
      +- TableError                 names a row or a column, never a value
          +- MissingColumnError
          +- FieldError             knows its rows
              +- EmptyFieldError
+             +- RepeatedRowKeyError
              +- NotANumberError
              +- NotADateError
              +- OutOfRangeError
@@ -204,6 +207,27 @@ class NothingKeptBackError(InputError):
     )
 
 
+class PartsNeededError(InputError):
+    """A step that needs all columns of a row, where other institutions hold some of them."""
+
+    code = "parts-needed"
+    title = "Parts of others are needed"
+    hint = (
+        "ask each of them for the part of the same rows (`odc part TABLE --out FILE`), then run `odc predict"
+        " TABLE --with FILE`, once for each file"
+    )
+
+
+class PartRefusedError(InputError):
+    """A file that is no part of a prediction of this round by another member of the group."""
+
+    code = "part-refused"
+    title = "The part is refused"
+    hint = (
+        "ask for another with `odc part TABLE --out FILE`, made for this collaboration, and send it unchanged"
+    )
+
+
 class PassphraseError(InputError):
     """The passphrase is wrong, or the file is damaged."""
 
@@ -328,6 +352,16 @@ class EmptyFieldError(FieldError):
 
     def __init__(self, column: str, rows: NDArray[np.int64]) -> None:
         super().__init__(column, rows, "the field is empty")
+
+
+class RepeatedRowKeyError(FieldError):
+    code = "repeated-row-key"
+    title = "Two rows have the same key"
+    hint = "each key names one row: drop the rows that are there again, or make one row of them"
+
+    def __init__(self, column: str, rows: NDArray[np.int64]) -> None:
+        more = f", and {len(rows) - 1:,} more rows are so" if len(rows) > 1 else ""
+        super().__init__(column, rows, f"an earlier row has the same key{more}")
 
 
 class NotANumberError(FieldError):

@@ -14,6 +14,7 @@ from runtime.terminal import (
     calibration_in_words,
     fewer_numbers,
     figures_in_words,
+    joined_rows_in_words,
     own_maps_in_words,
     score_in_words,
     training_in_words,
@@ -40,6 +41,7 @@ _JUDGED: Final = (
     "of_rows",
     "far_rows",
     "groups",
+    "joined_rows",
 )
 """The results that are shown in words of their own."""
 _VERDICTS: Final = {
@@ -131,7 +133,7 @@ def _report_text(
         f" {found['features']} features"
     ]
     lines += [f"  {visible(party)} {words}" for party, words in fewer_numbers(found)]
-    lines += [f"  {visible(words)}" for words in own_maps_in_words(found)]
+    lines += [f"  {visible(words)}" for words in (*own_maps_in_words(found), *joined_rows_in_words(found))]
     if found["failure"]:
         lines.append(f"failed: {found['failure']}")
     if found.get("excluded"):

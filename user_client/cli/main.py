@@ -22,6 +22,7 @@ from user_client.cli import (
     desk,
     evaluation,
     model,
+    parts,
     round_commands,
     terms,
     walk,
@@ -114,6 +115,6 @@ def _version_text() -> str:
 app.command(name="round")(walk.round_)
 for command in checkpoints.COMMANDS:
     audit.ledger.command()(command)
-for module in (access, desk, walk, round_commands, evaluation, model, cohort, audit, browser):
+for module in (access, desk, walk, round_commands, parts, evaluation, model, cohort, audit, browser):
     for command in module.COMMANDS:
         app.command()(command)

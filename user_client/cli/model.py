@@ -27,6 +27,7 @@ from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.errors import MissingExtraError
 from user_client.sdk import Coefficients, Explanation
 from user_client.sdk.explanation import Background
+from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.tables import OUTPUT, Source, is_parquet, table_writer, without_formulas
 
 _COLUMNS_SHOWN: Final = 20
@@ -236,7 +237,9 @@ def serve(
         raise MissingExtraError("the local service", "serve") from None
     listening = service.Listening(host, port, tls_certificate, tls_key, client_ca)
     with open_session(context) as session:
-        predictor = round_of(session, collaboration, as_json=False).predictor()
+        chosen = round_of(session, collaboration, as_json=False)
+        require_whole_rows(own_group(chosen.directory), "an answer over REST")
+        predictor = chosen.predictor()
         if token_file is None and client_ca is None:
             token_file = session.home.path / "serve.token"
     token = service.read_or_create_token(token_file) if token_file else None

@@ -29,11 +29,14 @@ from user_client.cli.options import (
     show,
     write_private,
 )
+from user_client.cli.parts import WithParts, predictor_with
 from user_client.cli.privacy_options import takes_privacy_options
 from user_client.cli.progress import busy, reading, upload_progress
 from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.sdk import AttackLevel, Prepared, PrivacyOptions, Round, next_step
+from user_client.sdk.next_step import prediction_in_words
 from user_client.sdk.own_bytes import explain_bytes
+from user_client.sdk.parts import JoinedPredictor
 from user_client.sdk.shared_rows import have_come
 from user_client.tables import OUTPUT, Source, is_parquet, read_parts, table_writer, without_formulas
 
@@ -261,7 +264,7 @@ def receive(
         value,
         lambda: (
             f"received {sum(sizes.values()):,} bytes\n"
-            f"{trained}next: {first}odc predict TABLE, odc evaluate TABLE"
+            f"{trained}next: {first}{prediction_in_words(chosen.directory)}"
         ),
     )
 
@@ -299,6 +302,7 @@ def predict(
             " such as 0.9"
         ),
     ] = None,
+    with_: WithParts = None,
     force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
@@ -314,11 +318,12 @@ def predict(
     refuse_to_overwrite(out, force=force)
     thresholds = dict(map(_threshold, threshold or ()))
     with open_session(context) as session:
-        predictor = round_of(session, collaboration, as_json=as_json).predictor()
+        chosen = round_of(session, collaboration, as_json=as_json)
+        predictor, answering = predictor_with(chosen, with_ or ())
     predictor.check(thresholds=thresholds, coverage=interval)
     rows = 0
     with reading(as_json or out == OUTPUT, table, "predicting") as watched:
-        parts = predictor.predict_parts(
+        parts = answering.predict_parts(
             read_parts(watched), keep=keep or (), thresholds=thresholds, coverage=interval
         )
         empty = next(parts)
@@ -328,7 +333,9 @@ def predict(
                 write(part if is_parquet(out) else without_formulas(part, *predictor.prediction_columns))
                 rows += part.num_rows
     if out != OUTPUT:
-        value = {"rows": rows, "predictions": str(out)}
+        value: dict[str, object] = {"rows": rows, "predictions": str(out)}
+        if isinstance(answering, JoinedPredictor):
+            value["left_out"] = answering.left_out
         show(as_json, value, lambda: f"{rows} predictions written to {out}")
 
 

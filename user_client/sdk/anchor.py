@@ -255,15 +255,28 @@ def open_seed(session: Session, directory: RoundDirectory) -> tuple[bytes, Seale
     return seed, anchor
 
 
+def stored_seed(directory: RoundDirectory) -> bytes:
+    """Return the seed of our copy of the anchor, which `open_anchor` has fetched and verified before.
+
+    Raises `NotPreparedError` if the copy, or the key that opens it, is not on this machine.
+    """
+    _require_key(directory)
+    return _opened_seed(directory, accepted_terms(directory), directory.load(SealedAnchor))
+
+
 def _own_copy(session: Session, directory: RoundDirectory, terms: Terms) -> SealedAnchor:
     """Return the anchor sealed for us, fetched once; raises `NotPreparedError` without the key to it."""
+    _require_key(directory)
+    if not directory.holds(SealedAnchor):
+        _fetch_anchor(session, directory, terms)
+    return directory.load(SealedAnchor)
+
+
+def _require_key(directory: RoundDirectory) -> None:
     if not directory.holds(SEALING_KEY_FILE):
         error = NotPreparedError("the key to the anchor was erased from this machine: it cannot be opened")
         error.hint = "the key cannot be recovered; take part in another collaboration"
         raise error
-    if not directory.holds(SealedAnchor):
-        _fetch_anchor(session, directory, terms)
-    return directory.load(SealedAnchor)
 
 
 def _fetch_anchor(session: Session, directory: RoundDirectory, terms: Terms) -> None:

@@ -39,6 +39,7 @@ from user_client.sdk.contrasts import (
     scale_of,
     unit_of,
 )
+from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.sdk.predictor import map_to_model
 from user_client.sdk.terms import accepted_terms, own_schema
 from user_client.sdk.uplink import stored_own_map
@@ -73,6 +74,7 @@ def coefficients(
     manifest, terms = directory.load(DownlinkManifest), accepted_terms(directory)
     if terms.sums is not None and terms.sums.cohort and terms.task == "number":
         return _of_all_rows(directory, terms)
+    require_whole_rows(own_group(directory), "a coefficient with its interval")
     _refuse_what_is_not_linear(terms)
     if terms.sums is None and data is None:
         raise InputError("name a TABLE with rows of ours: how sure a coefficient is comes from them")

@@ -291,8 +291,10 @@ def _check_change(manifest: DownlinkManifest, terms: Terms, data: bytes) -> None
         error = NotFiniteError(spec.name, int(np.argmin(np.isfinite(change).all(axis=1))))
     elif terms.alignment.method in ORTHOGONAL_METHODS:
         exact = change.astype(np.float32 if spec.dtype == "f2" else change.dtype)
-        columns = np.random.default_rng().permutation(len(exact))[:MOST_COLUMNS]
-        off = float(np.abs(exact.T @ exact[:, columns] - np.eye(len(exact))[:, columns]).max())
+        if exact.shape[0] < exact.shape[1]:  # a block of the rows of an orthogonal matrix
+            exact = exact.T
+        columns = np.random.default_rng().permutation(exact.shape[1])[:MOST_COLUMNS]
+        off = float(np.abs(exact.T @ exact[:, columns] - np.eye(exact.shape[1])[:, columns]).max())
         if not off <= ORTHOGONAL_WITHIN:
             found = f"is not orthogonal: an entry of G^T G is {off:.3g} away from the identity's"
             error = MalformedMessageError(spec.name, found)

@@ -24,6 +24,7 @@ from user_client.errors import NothingKeptBackError
 from user_client.rows import sample_of
 from user_client.scores import Metric, can_be_scored, compare, label_scores
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out
+from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.session import Session
 from user_client.sdk.shared_rows import is_trained
@@ -148,6 +149,7 @@ def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bo
         raise error
     with directory.exclusive():
         predictor = Predictor(directory)  # before the table is read
+        require_whole_rows(own_group(directory), "an evaluation")
         if send and is_trained(directory):
             error = InputError("these would be scores of a model of our own, not of the one that all have")
             error.hint = "run the command without --send, or `odc train --remove` first"

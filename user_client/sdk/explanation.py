@@ -23,6 +23,7 @@ from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import NotPreparedError
 from user_client.scores import Metric, can_be_scored, compare
 from user_client.sdk.anchor import open_anchor
+from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.session import Session
 from user_client.tables import are_labelled, encode_labels, encode_rows, table_from
@@ -122,6 +123,7 @@ def explain(
     if background not in get_args(Background):
         raise InputError(f"background must be one of {', '.join(get_args(Background))}, got {background}")
     predictor = Predictor(directory)
+    require_whole_rows(own_group(directory), "an explanation")
     schema, table = predictor.schema, table_from(data)
     rows = encode_rows(table, schema)
     if not len(rows):

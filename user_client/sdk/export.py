@@ -26,6 +26,7 @@ from protocol.table_schema import ColumnOfLevels, LevelsColumn, RangeColumn, Ran
 from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import ExportDiffersError
 from user_client.sdk.downlink import own_model
+from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.sdk.model_card import alignment_told, inputs_of, model_told, warning_of
 from user_client.sdk.predictor import Predictor, map_to_model
 from user_client.sdk.shared_rows import trained_model
@@ -49,6 +50,7 @@ def export(directory: RoundDirectory, report: MemberReport | None = None) -> tup
     The ``report`` of the analyst says what was chosen, where the terms leave that open.
     """
     manifest = directory.load(DownlinkManifest)
+    require_whole_rows(own_group(directory), "an exported model")
     predictor = Predictor(directory)  # first: it refuses what is no model of a round
     schema = predictor.schema
     graph = Graph(list(inputs_of(schema)))

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from protocol.answers import MOVING, MemberStatus, Status
-from protocol.messages import DownlinkManifest
+from protocol.messages import Acceptance, DownlinkManifest
 from protocol.states import COMPUTING, State
 from runtime.waiting import look_until
 from user_client.custody.round_directory import RoundDirectory
 from user_client.sdk import consumer
+from user_client.sdk.joined_rows import own_group
 from user_client.sdk.session import Session
 from user_client.sdk.shared_rows import is_trained
+from user_client.sdk.terms import own_party
 
 Kind = Literal["accept", "anchor", "contribute", "receive", "predict", "wait", "ask", "none"]
 OURS: Final[frozenset[Kind]] = frozenset({"accept", "anchor", "contribute", "receive"})
@@ -46,7 +48,7 @@ def next_step(status: Status, directory: RoundDirectory) -> NextStep:
     ours, state, you = _ours(status), status["state"], status["you"]
     if directory.holds(DownlinkManifest):
         whose = " (a model of our own answers, of odc train)" if is_trained(directory) else ""
-        return NextStep("predict", f"odc predict TABLE, odc evaluate TABLE{whose}")
+        return NextStep("predict", f"{prediction_in_words(directory)}{whose}")
     if state in (State.CANCELLED, State.CLOSED) or ours is None or you is None:
         return NextStep("none", f"the collaboration is {state}: nothing is left to do")
     if ours.get("excluded"):
@@ -54,6 +56,15 @@ def next_step(status: Status, directory: RoundDirectory) -> NextStep:
     if (late := consumer.next_step(status)) is not None:
         return NextStep(_kind_of(late), late)
     return _under_way(status, ours)
+
+
+def prediction_in_words(directory: RoundDirectory) -> str:
+    """Return how to predict with a model that has come: where rows are joined, with the parts of others."""
+    group = own_group(directory) if directory.holds(Acceptance) else None
+    if group is None:
+        return "odc predict TABLE, odc evaluate TABLE"
+    others = ", ".join(group.others(own_party(directory)))
+    return f"odc predict TABLE --with FILE, with a file of odc part TABLE from each of {others}"
 
 
 def _under_way(status: Status, ours: MemberStatus) -> NextStep:

@@ -26,6 +26,7 @@ from user_client.custody.round_directory import (
 from user_client.errors import FieldError, NotPreparedError
 from user_client.onnx_model.process import Model
 from user_client.sdk.downlink import check_basis, own_model
+from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms, own_schema
@@ -116,22 +117,24 @@ class Predictor:
         self.kind: str = self.terms.model.kind
         self._label = self.schema.label_column
         self._directory = directory
+        self._group = own_group(directory)
         self._trained = _version(directory, TRAINED_MODEL_FILE)
         self._errors = _Errors(None, b"")
         self._known_errors()
-        self._answer: Callable[[NDArray[np.float64]], NDArray[np.floating]]
+        self._answer: Callable[[NDArray[Any]], NDArray[np.floating]]
+        """What the model says of what it takes: aligned rows, or encoded ones under NRI-DC."""
         self._to_model: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
         if manifest.has_anchor_predictions:
             self._answer = own_model(directory).probabilities
             return
         check_basis(directory)
-        self._to_model = to_model = map_of_rows(directory, manifest)
+        self._to_model = map_of_rows(directory, manifest)
         if (trained := trained_model(directory)) is not None:
             self.kind = trained.kind
-            self._answer = lambda rows: trained.model.predictions(to_model(rows))
+            self._answer = trained.model.predictions
             return
         model, output = Model(directory.read_model()), self._label.model_output
-        self._answer = lambda rows: model.run(to_model(rows).astype(np.float32), output)
+        self._answer = lambda rows: model.run(rows.astype(np.float32), output)
 
     def __repr__(self) -> str:
         return f"<Predictor of {self.terms.collaboration_id}>"
@@ -159,12 +162,36 @@ class Predictor:
         ------
         TableError
             If the table does not fit the terms; it names column and row.
+        PartsNeededError
+            If other institutions hold columns of these rows: `parts.JoinedPredictor` adds theirs.
         InputError
             If an option means nothing for what is predicted, or there are too few rows for an interval.
         """
-        label = self._label
         self.check(thresholds=thresholds, coverage=coverage)
         found = self.outputs(encode_rows(table_from(data), self.schema))
+        return self._said(found, thresholds, coverage)
+
+    def predict_aligned(
+        self,
+        aligned: NDArray[np.float32],
+        *,
+        thresholds: Mapping[str, float] | None = None,
+        coverage: float | None = None,
+    ) -> Predictions:
+        """Return what the model says of aligned rows, (n, l): of joined rows the sum of all parts.
+
+        It raises what `predict` does, and `InputError` under NRI-DC.
+        """
+        if self._to_model is None:
+            raise InputError("under these terms no change of basis came back: rows cannot be aligned")
+        self.check(thresholds=thresholds, coverage=coverage)
+        return self._said(self._outputs(aligned), thresholds, coverage)
+
+    def _said(
+        self, found: NDArray[np.float32], thresholds: Mapping[str, float] | None, coverage: float | None
+    ) -> Predictions:
+        """Return what outputs of the model mean."""
+        label = self._label
         if isinstance(label, NumberLabel):
             values = decode_numbers(found[:, 0], label)
             interval = None if coverage is None else self._interval(values, coverage, label)
@@ -185,6 +212,8 @@ class Predictor:
 
     def align(self, data: Any) -> NDArray[np.float32]:
         """Return ``Y F_i G_i`` for a table, (n, l): its rows in the representation of `Round.shared_rows`.
+
+        Of joined rows this is our part, which is added to those of the others.
 
         Raises `InputError` under NRI-DC, where no G_i came back, and `TableError` as `predict` does.
         """
@@ -249,12 +278,18 @@ class Predictor:
 
         These are the probabilities of the classes, (n, classes), or of the labels, (n, labels), numbers as on
         the wire, (n, 1), or the probabilities that the event comes after each time, (n, times).
+
+        Raises `PartsNeededError` where other institutions hold columns of these rows.
         """
-        if len(rows) == 0:
+        require_whole_rows(self._group, "a prediction")
+        return self._outputs(rows if self._to_model is None else self._to_model(rows))
+
+    def _outputs(self, given: NDArray[np.floating]) -> NDArray[np.float32]:
+        if len(given) == 0:
             return np.empty((0, self._label.outputs), np.float32)
-        found = self._answer(rows).astype(np.float32)
-        if found.shape != (len(rows), self._label.outputs):
-            raise ShapeMismatchError("predictions", (len(rows), self._label.outputs), found.shape)
+        found = self._answer(given).astype(np.float32)
+        if found.shape != (len(given), self._label.outputs):
+            raise ShapeMismatchError("predictions", (len(given), self._label.outputs), found.shape)
         return found
 
     def _interval(

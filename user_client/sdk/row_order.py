@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -21,8 +21,7 @@ WAITING_BYTES: Final = 32 * 2**20
 def shuffled(rows: Rows, source: ByteSource, scratch: Scratch) -> tuple[Rows, NDArray[Any]]:
     """Return rows in the sorting order of as many uniform numbers, and that order.
 
-    The numbers are drawn block by block. Each row is dealt, with its number and its place, to the part
-    that has the range of that number; then each part, which fits into memory, is sorted.
+    The numbers are drawn block by block.
 
     Returns
     -------
@@ -30,12 +29,30 @@ def shuffled(rows: Rows, source: ByteSource, scratch: Scratch) -> tuple[Rows, ND
     order : (n,) ndarray of uint32, or int64 for very many
         ``shuffled[i]`` is ``rows[order[i]]``.
     """
+    return _sorted(rows, lambda _start, count: uniform(source, count), scratch)
+
+
+def ordered(rows: Rows, order: NDArray[np.integer], scratch: Scratch) -> Rows:
+    """Return ``rows[order]``, (n, m), for an order of all of them."""
+    places = np.empty(len(order))
+    places[order] = (np.arange(len(order)) + 0.5) / max(len(order), 1)  # distinct below 2**52 rows
+    return _sorted(rows, lambda start, count: places[start : start + count], scratch)[0]
+
+
+def _sorted(
+    rows: Rows, numbers: Callable[[int, int], Matrix64], scratch: Scratch
+) -> tuple[Rows, NDArray[Any]]:
+    """Return rows in the order of numbers in [0, 1), of which some are asked for at a time, and that order.
+
+    Each row is dealt, with its number and its place, to the part that has the range of that number; then each
+    part, which fits into memory, is sorted.
+    """
     count, width = rows.shape
     parts = _Parts(-(-8 * count * width // PART_BYTES), width + 2, scratch)
     start = 0
     for block in rows.blocks():
         places = np.arange(start, start + len(block), dtype=np.float64)  # exact below 2**53
-        parts.deal(np.column_stack([block, places, uniform(source, len(block))]))
+        parts.deal(np.column_stack([block, places, numbers(start, len(block))]))
         start += len(block)
     order = np.empty(count, np.uint32 if count <= 2**32 else np.int64)
 

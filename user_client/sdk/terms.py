@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import secrets
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from protocol.consent import plain_words_digest
 from protocol.envelope import SealingKey, Signed
 from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatchError
 from protocol.invitation import Rejection
+from protocol.joined_rows import JoinedRows
 from protocol.messages import Acceptance
 from protocol.operations import ACCEPT_TERMS, FETCH_TERMS, REJECT_TERMS
 from protocol.table_schema import Schema
@@ -27,7 +29,7 @@ from user_client.custody.round_directory import (
     RoundDirectory,
 )
 from user_client.custody.scratch import Scratch
-from user_client.errors import TableError
+from user_client.errors import FieldError, TableError
 from user_client.privacy.information import Information
 from user_client.privacy.isolation import Isolated
 from user_client.sdk import analyst_key, sums_limits
@@ -51,6 +53,7 @@ from user_client.tables import (
     ColumnProfile,
     EncodedTable,
     Misfit,
+    RowKeys,
     encode_table,
     find_misfits,
     marked_rows,
@@ -58,6 +61,7 @@ from user_client.tables import (
     remarks_on_distances,
     remarks_on_empty,
 )
+from user_client.tables.read import parts_of
 
 log = logging.getLogger(__name__)
 
@@ -119,24 +123,41 @@ def check_table(
     """
     schema = terms.table_schema if party is None else terms.schema_of(party)
     kept = Scratch(scratch or Path(tempfile.gettempdir())).keep
+    group = None if party is None else terms.group_of(party)
+    needs_labels = group is None or group.labels == party
     try:
-        table = encode_table(data, schema, kept)
+        table = encode_table(data, schema, kept, needs_labels=needs_labels)
     except TableError:
-        found, rows = find_misfits(data, schema)
+        found, rows = find_misfits(data, schema, needs_labels=needs_labels)
         return CheckedTable(rows, schema.width, found, None, None, [])
-    return _checked(terms, schema, data, table)
+    if group is not None:
+        _check_row_keys(group, terms, data)
+    return _checked(terms, schema, data, table, party)
 
 
-def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable) -> CheckedTable:
+def _check_row_keys(group: JoinedRows, terms: Terms, data: Any) -> None:
+    """Raise `TableError` unless each row has a key of its own; the hashes are of no use to anybody."""
+    keys = RowKeys(secrets.token_bytes(32), group.row_key, terms.table_schema.missing)
+    rows_before = 0
+    for part in parts_of(data):
+        try:
+            keys.look(part)()
+        except FieldError as error:
+            raise error.in_whole_table(rows_before) from None
+        rows_before += part.num_rows
+    keys.hashes()
+
+
+def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable, party: str | None) -> CheckedTable:
     """Return what terms find in a table that fits its schema."""
-    groups = marked_rows(table.labels, terms.task)
+    groups = marked_rows(table.labels, table.task)
     found_in = profile(data, schema, groups)
     if terms.sums is not None and (too_few := sums_limits.misfits(terms, terms.sums, table.labels)):
         return CheckedTable(len(table.rows), schema.width, too_few, None, None, [])
     if not len(table.rows):
         return CheckedTable(0, schema.width, [], None, None, found_in)
     numbers = measured(table.rows)
-    targets = score_targets(table.labels, terms.task)
+    targets = score_targets(table.labels, table.task)
     told = targets.take(numbers) if targets else None
     unused = unused_in(data, terms.table_schema, told, numbers)
     checked = CheckedTable(
@@ -155,8 +176,9 @@ def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable) -> Ch
     )
     if terms.sums is not None:  # of sums nothing is projected
         return checked
-    _, all_axes, score = axes_and_score(table.rows, table.labels, terms.task)
-    axes = all_axes[:, : terms.latent_dim]  # of a party that lacks columns there may be fewer
+    _, all_axes, score = axes_and_score(table.rows, table.labels, table.task)
+    most = terms.latent_dim if party is None else terms.latent_dims_of(party)[-1]
+    axes = all_axes[:, :most]  # of a party that lacks columns there may be fewer
     some = table.rows.take(numbers)
     bends = bends_of(terms.model, terms.dither)
     return replace(
@@ -217,9 +239,14 @@ def accepted_terms(directory: RoundDirectory) -> Terms:
     return directory.load(Terms)
 
 
+def own_party(directory: RoundDirectory) -> str:
+    """Return who we are in a round whose terms we have signed; raises `NotPreparedError` before that."""
+    return directory.load(Acceptance).party
+
+
 def own_schema(directory: RoundDirectory) -> Schema:
     """Return how our own table becomes a matrix under the terms we have signed: without what we lack."""
-    return accepted_terms(directory).schema_of(directory.load(Acceptance).party)
+    return accepted_terms(directory).schema_of(own_party(directory))
 
 
 def accept_terms(session: Session, directory: RoundDirectory, *, accept_row_revealing_model: bool) -> Terms:

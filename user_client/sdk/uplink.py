@@ -31,6 +31,7 @@ from user_client.sdk.anchor import open_anchor
 from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, level_of
 from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.hold_out import keep_back
+from user_client.sdk.joined_rows import Joining, has_labels
 from user_client.sdk.ledger_check import follow_ledger, is_entered
 from user_client.sdk.own_map import OwnMap, digest_of_map, packed, unpacked
 from user_client.sdk.payload import make_uplink
@@ -42,7 +43,7 @@ from user_client.sdk.releases import SeenRows
 from user_client.sdk.session import Session
 from user_client.sdk.sums import prepare_sums
 from user_client.sdk.terms import accepted_terms, own_schema
-from user_client.tables import digest_of, encode_table
+from user_client.tables import beside, digest_of, encode_table
 from user_client.transport.upload import Progress, send_uplink
 
 AnyArray = NDArray[Any]
@@ -123,24 +124,18 @@ def _prepare_anew(
     is_late = party in terms.late_consumers
     scratch = Scratch(directory.path)
     seen = SeenRows(directory.home, scratch, apart_from=directory.collaboration_id)
-    schema = terms.schema_of(party)
-    table = encode_table(data, schema, scratch.keep, needs_labels=not is_late, look=seen.look)
-    anchor, commitment = open_anchor(session, directory)
+    # what rows are joined by is hashed while the table is read, with a key that comes with the anchor
+    opened = open_anchor(session, directory) if terms.group_of(party) else None
+    joining = Joining.of(directory, options)
+    look = beside(seen.look, joining.keys.look) if joining else seen.look
+    needs_labels = not is_late and has_labels(terms, party)
+    table = encode_table(data, terms.schema_of(party), scratch.keep, needs_labels=needs_labels, look=look)
+    anchor, commitment = opened or open_anchor(session, directory)
     share = terms.hold_out if options.hold_out is None else options.hold_out
     kept = keep_back(directory, table.digest, table.labels, share, table.task)
-    made = make_uplink(
-        terms,
-        table,
-        kept,
-        anchor,
-        options,
-        scratch,
-        threshold=threshold,
-        party=party,
-        level=level,
-        source=source,
-        is_late=is_late,
-    )
+    how: dict[str, Any] = {"threshold": threshold, "level": level, "source": source, "is_late": is_late}
+    make = joining.made if joining else make_uplink
+    made = make(terms, table, kept, anchor, options, scratch, party=party, **how)
     prepared = replace(made.prepared, overlaps=tuple(seen.overlaps()))
     if made.exposed is not None:
         prepared = replace(prepared, would_pass=_would_pass(policy, made.exposed, prepared))

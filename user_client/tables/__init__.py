@@ -19,6 +19,7 @@ from user_client.tables.files import is_parquet
 from user_client.tables.misfits import Misfit, find_misfits
 from user_client.tables.profile import ColumnProfile, profile, strange_columns, strangeness
 from user_client.tables.read import digest_of, gathered, read_parts, read_table, table_from
+from user_client.tables.row_keys import RowKeys, beside, hashes_of, require_distinct
 from user_client.tables.source import Source
 from user_client.tables.write import OUTPUT, table_writer, without_formulas
 
@@ -30,8 +31,10 @@ __all__ = [
     "Dialect",
     "EncodedTable",
     "Misfit",
+    "RowKeys",
     "Source",
     "are_labelled",
+    "beside",
     "decode_numbers",
     "digest_of",
     "draft_schema",
@@ -40,6 +43,7 @@ __all__ = [
     "encode_table",
     "find_misfits",
     "gathered",
+    "hashes_of",
     "is_parquet",
     "marked_rows",
     "parse_dialect",
@@ -48,6 +52,7 @@ __all__ = [
     "read_table",
     "remarks_on_distances",
     "remarks_on_empty",
+    "require_distinct",
     "strange_columns",
     "strangeness",
     "strata",

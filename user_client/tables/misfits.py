@@ -83,14 +83,16 @@ class Misfit:
         }
 
 
-def find_misfits(data: Any, schema: Schema) -> tuple[list[Misfit], int]:
+def find_misfits(data: Any, schema: Schema, *, needs_labels: bool = True) -> tuple[list[Misfit], int]:
     """Return what does not fit, by columns, those of the label last, and how many rows there are.
 
     Parameters
     ----------
     data : path, pyarrow.Table or data frame
+    needs_labels : bool
+        Whether the labels have to fit as well.
     """
-    of_labels = _label_encoders(schema)
+    of_labels = _label_encoders(schema) if needs_labels else {}
     columns: list[Column | None] = [*schema.columns, *[None] * len(of_labels)]  # None is a label
     names = [*(column.name for column in schema.columns), *of_labels]
     encoders = [*(_encoder(schema, column) for column in schema.columns), *of_labels.values()]
