@@ -27,7 +27,7 @@ class Explanation:
     formula_bytes: int = 0
     """What the paper's formula gives."""
     labels_bytes: int = 0
-    """The labels, which the formulas leave out."""
+    """The labels, and the hashes of joined rows, which the formulas leave out."""
     encoding_bytes: int = 0
     """Payload besides: the container of the model, padding. Negative where ours is smaller than the
     formula: a seed in the place of the anchor's matrix, shorter numbers."""
@@ -111,9 +111,14 @@ def uplink_transfer(terms: Terms, manifest: UplinkManifest, signed: bytes) -> Tr
     return Transfer(
         formula_bytes=int(uplink_formula_bytes(terms, manifest)),
         payload_bytes=layout.payload_bytes,
-        labels_bytes=0 if manifest.has_sums else manifest.labels.payload_bytes,
+        labels_bytes=0 if manifest.has_sums else _beside_formula_bytes(manifest),
         framing_bytes=len(signed) + layout.stream_bytes - layout.payload_bytes,
     )
+
+
+def _beside_formula_bytes(manifest: UplinkManifest) -> int:
+    keys = manifest.row_keys
+    return manifest.labels.payload_bytes + (keys.payload_bytes if keys else 0)
 
 
 def uplink_formula_bytes(terms: Terms, manifest: UplinkManifest) -> float:

@@ -18,6 +18,7 @@ from protocol.operations import DISCOVER
 from protocol.terms import Terms
 from runtime.terminal import day
 from user_client.custody.round_directory import TERMS_FILE, RoundDirectory
+from user_client.sdk.joined_rows import has_labels
 from user_client.sdk.session import Session
 from user_client.tables import Source, read_parts
 
@@ -131,13 +132,20 @@ def _columns(session: Session, table: str | Path | Source) -> Iterator[Finding]:
     names = next(read_parts(table)).column_names
     for collaboration_id in session.home.collaborations_with(TERMS_FILE):
         terms = RoundDirectory(session.home, collaboration_id).load(Terms)
-        wanted = [column.name for column in terms.schema_of(session.membership.party).columns]
-        wanted += terms.table_schema.label_column.columns
+        wanted = _columns_of(terms, session.membership.party)
         missing = [name for name in wanted if name not in names]
         for name in missing:
             yield Finding("table", f"{terms.title}: column '{name}' is not in the table", _like(name, names))
         if not missing:
             yield Finding("table", f"{terms.title}: all {len(wanted)} columns are in the table")
+
+
+def _columns_of(terms: Terms, party: str) -> list[str]:
+    """Return the columns that a party's table needs: of joined rows their key, and labels of one party."""
+    group = terms.group_of(party)
+    wanted = [column.name for column in terms.schema_of(party).columns]
+    wanted += [group.row_key] if group else []
+    return wanted + (list(terms.table_schema.label_column.columns) if has_labels(terms, party) else [])
 
 
 def _like(name: str, names: list[str]) -> str:

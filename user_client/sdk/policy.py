@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from protocol.arrays import quantise
 from protocol.codec import explain
 from protocol.errors import InputError, UnreadableFileError
+from protocol.joined_rows import JoinedRows
 from protocol.table_schema import Schema
 from protocol.terms import ExposureTerms, Terms
 from runtime.files import read_bytes, write_whole
@@ -102,6 +103,13 @@ class Policy(BaseModel):
         """Raise `PolicyError` if terms name a column that never leaves."""
         if found := list(self._named(schema)):
             raise PolicyError(found)
+
+    def check_row_key(self, group: JoinedRows | None) -> None:
+        """Raise `PolicyError` if our rows would be joined by a column that never leaves, hashed or not."""
+        if group is not None and group.row_key in self.never:
+            raise PolicyError(
+                [f"the column {group.row_key} must never leave, and its hashes would: rows are joined by it"]
+            )
 
     def terms_that_pass(self, uplink: Exposed, prepared: Prepared, stronger: Sequence[float]) -> str | None:
         """Return terms under which the same rows would be allowed, or None if none of these is enough.

@@ -256,6 +256,7 @@ def accept_terms(session: Session, directory: RoundDirectory, *, accept_row_reve
     terms = directory.load(Terms)
     if (policy := Policy.of(directory.home)) is not None:
         policy.check_schema(terms.schema_of(session.membership.party))
+        policy.check_row_key(terms.group_of(session.membership.party))
     if terms.is_row_revealing and not accept_row_revealing_model:
         raise ConsentMissingError("these terms let members map rows of other members back")
     with directory.exclusive():

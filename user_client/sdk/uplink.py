@@ -31,7 +31,7 @@ from user_client.sdk.anchor import open_anchor
 from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, level_of
 from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.hold_out import keep_back
-from user_client.sdk.joined_rows import Joining, has_labels
+from user_client.sdk.joined_rows import Joining, has_labels, own_group
 from user_client.sdk.ledger_check import follow_ledger, is_entered
 from user_client.sdk.own_map import OwnMap, digest_of_map, packed, unpacked
 from user_client.sdk.payload import make_uplink
@@ -304,6 +304,7 @@ def _check_policy(directory: RoundDirectory) -> None:
         return
     if prepared is None:  # what was found is lost, or stored by another version
         raise _unread("a policy needs what `odc prepare` has found, and that cannot be read")
+    policy.check_row_key(own_group(directory))
     if found := list(policy.violations(own_schema(directory), prepared)):
         raise PolicyError(found, prepared.would_pass)
 

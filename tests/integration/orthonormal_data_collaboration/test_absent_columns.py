@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from orthonormal_data_collaboration import Simulation, simulate
+from protocol.errors import InputError
 
 LACKED = ["c4", "c5"]
 
@@ -88,3 +89,18 @@ def test_who_lacks_columns_still_predicts_much_better_than_chance(alignment: str
     rows = truth.drop_columns(["ill"])
     assert (again["h4"].predict(rows.drop_columns(LACKED)) == labels).mean() > 0.65
     assert (again["h0"].predict(rows) == labels).mean() > 0.8
+
+
+def test_rows_that_are_joined_are_not_simulated() -> None:
+    half = [f"c{index}" for index in range(3)], [f"c{index}" for index in range(3, 6)]
+    group = {"row_key": "id", "parties": ["h0", "h1"], "latent_dims": [2, 1], "labels": "h0"}
+    lacking = [{"party": "h0", "columns": half[1]}, {"party": "h1", "columns": half[0]}]
+    with pytest.raises(InputError, match="are not simulated: leave out joined_rows"):
+        simulate(
+            {name: patients(0) for name in ("h0", "h1")},
+            label="ill",
+            latent_dim=3,
+            hold_out=0.0,
+            absent_columns=lacking,
+            joined_rows=[group],
+        )

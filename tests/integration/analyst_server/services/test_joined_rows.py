@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from analyst_server.pages.report import report_text
-from analyst_server.services import exclusion, judging, report, rounds
+from analyst_server.services import exclusion, judging, latecomers, report, rounds
+from metering.explanation import uplink_transfer
 from protocol.absent_columns import AbsentColumns
 from protocol.errors import DtypeMismatchError, OutOfOrderError, TermsMismatchError
 from protocol.joined_rows import JoinedRows
@@ -175,6 +176,25 @@ def test_a_round_goes_on_without_a_group_of_which_nobody_has_sent(world: World) 
     finish(world)
     assert world.state == "released"
     assert "joined_rows" not in results(world)
+
+
+def test_a_late_consumer_is_aligned_beside_a_group(world: World) -> None:
+    late = "hospital-z"
+    until_sealed(world, joining(parties=(LEAD, HOSPITAL, ALONE, late), late_consumers=(late,)))
+    claim(world)
+    finish(world)
+    world.send(make_uplink(world.terms, late, rows=0, seed=7))
+    found = latecomers.claim(world.analyst, OWNER, 10)
+    assert found is not None
+    latecomers.compute(world.analyst, found, OWNER)
+    manifest, _ = fetch(world, late)
+    assert manifest.change_of_basis.shape == (2, 2)
+
+
+def test_the_hashes_are_told_apart_from_what_the_formula_counts(world: World) -> None:
+    terms = joining()
+    uplink = sent(terms, LEAD, keys(0, 40))
+    assert uplink_transfer(terms, uplink.manifest, uplink.body).labels_bytes == 40 + 16 * 40
 
 
 def test_a_suspicion_of_a_group_is_entered_for_all_of_it(world: World) -> None:

@@ -9,8 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from protocol.errors import InputError
 from protocol.messages import UplinkManifest
@@ -22,10 +26,12 @@ from user_client.errors import (
     NotPreparedError,
     PartRefusedError,
     PartsNeededError,
+    PolicyError,
     RepeatedRowKeyError,
 )
-from user_client.sdk import PrivacyOptions, Round, check_table, next_step
+from user_client.sdk import Policy, PrivacyOptions, Round, check_table, draft_terms, next_step
 from user_client.sdk.anchor import stored_seed
+from user_client.sdk.doctor import examine
 from user_client.sdk.joined_rows import own_group
 from user_client.sdk.parts import JoinedPredictor, make_part
 from user_client.sdk.uplink import stored_basis
@@ -163,6 +169,62 @@ def test_dither_and_noise_go_with_joined_rows(consortium: Consortium) -> None:
     assert consortium.lead_round.receive().change_of_basis.shape == (2, 3)
 
 
+@pytest.mark.parametrize("kind", ["number", "survival", "multilabel"])
+def test_the_labels_of_one_member_may_be_of_any_task(
+    consortium: Consortium, tmp_path: Path, kind: str
+) -> None:
+    labels = {
+        "number": {"kind": "number", "name": "days", "low": -20.0, "high": 20.0},
+        "survival": {
+            "kind": "survival",
+            "name": "days",
+            "event": "died",
+            "seen": "yes",
+            "censored": "no",
+            "horizon": 20.0,
+            "times": [5.0, 10.0],
+        },
+        "multilabel": {
+            "kind": "multilabel",
+            "labels": [{"name": name, "absent": "no", "present": "yes"} for name in ("y", "died")],
+        },
+    }
+    model = {"number": "ridge", "survival": "cox", "multilabel": "logistic"}
+    schema = {
+        "columns": [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in ("x0", "x1", "x2")],
+        "label_column": labels[kind],
+    }
+    consortium.until_anchored(**{**JOINING, "table_schema": schema, "model": {"kind": model[kind]}})
+    table = people(0)
+    rng = np.random.default_rng(0)
+    days = np.abs(3 * np.array(table["x0"]) + 3 * np.array(table["x2"]) + rng.standard_normal(40))
+    own = of_lead(table).append_column("days", pa.array(days)).append_column("died", table["y"])
+    for found, rows_of_it in ((consortium.lead_round, own), (consortium.hospital_round, of_hospital(table))):
+        assert not check_table(found.terms, rows_of_it, party=found.party).misfits
+        found.prepare(rows_of_it, attacks="quick")
+        found.contribute()
+    consortium.compute()
+    for found in (consortium.lead_round, consortium.hospital_round):
+        found.receive()
+    file = part(consortium.hospital_round, of_hospital(table), tmp_path / "part")
+    assert predicted(consortium.lead_round, own, file).num_rows == 40
+
+
+def test_the_doctor_asks_each_for_its_own_columns(consortium: Consortium, tmp_path: Path) -> None:
+    consortium.until_anchored(**JOINING)
+    for session, own in (
+        (consortium.lead, of_lead(people(0))),
+        (consortium.hospital, of_hospital(people(0))),
+    ):
+        path = tmp_path / f"{session.membership.party}.parquet"
+        pyarrow.parquet.write_table(own, path)
+        (found,) = [one for one in examine(session, path) if one.what == "table"]
+        assert not found.fix
+        pyarrow.parquet.write_table(own.drop_columns(["pid"]), path)
+        (found,) = [one for one in examine(session, path) if one.what == "table"]
+        assert "column 'pid' is not in the table" in found.detail
+
+
 def test_a_row_without_a_key_or_with_that_of_another_is_refused_by_its_number(consortium: Consortium) -> None:
     consortium.until_anchored(**JOINING)
     names = people(0)["pid"].to_pylist()
@@ -182,6 +244,21 @@ def test_a_row_without_a_key_or_with_that_of_another_is_refused_by_its_number(co
             with pytest.raises(error, match=says) as caught:
                 act()
             assert "name-of" not in str(caught.value)
+
+
+def test_a_policy_may_forbid_even_hashes_of_a_column(consortium: Consortium) -> None:
+    consortium.until_joined().publish(**JOINING)
+    Policy(never=("pid",)).store(consortium.hospital.home)
+    with pytest.raises(PolicyError, match="the column pid must never leave, and its hashes would"):
+        consortium.hospital_round.accept()
+    (consortium.hospital.home.policy_path).unlink()
+    for found in (consortium.lead_round, consortium.hospital_round):
+        found.accept()
+    consortium.lead_round.create_anchor()
+    consortium.hospital_round.prepare(of_hospital(people(0)))
+    Policy(never=("pid",)).store(consortium.hospital.home)
+    with pytest.raises(PolicyError, match="the column pid must never leave, and its hashes would"):
+        consortium.hospital_round.contribute()
 
 
 def test_a_member_needs_rows_to_join(consortium: Consortium) -> None:
@@ -300,3 +377,42 @@ def test_whoever_has_whole_rows_has_no_parts(consortium: Consortium) -> None:
         make_part(consortium.lead_round.directory, [pa.table(rows(1))])
     with pytest.raises(InputError, match="our rows are joined with nobody's"):
         JoinedPredictor(consortium.lead_round.directory, [Path("any")])
+
+
+def test_a_real_table_in_two_halves_predicts_as_it_does_whole(consortium: Consortium, tmp_path: Path) -> None:
+    """Breast cancer: means and errors at one institution, with the diagnosis; the worst values at another."""
+    data = load_breast_cancer()
+    names = [name.replace(" ", "_") for name in data.feature_names]
+    columns = {name: data.data[:, index] for index, name in enumerate(names)}
+    table = pa.table({**columns, "y": np.where(data.target == 1, "yes", "no")})
+    drafted = draft_terms(
+        table, label="y", parties=[LEAD, HOSPITAL], title="Breast", encoding="ranks"
+    ).content
+    schema = drafted["table_schema"]
+    keyed = table.append_column("pid", pa.array([f"p-{number}" for number in range(len(table))]))
+    train, fresh = keyed.slice(0, 400), keyed.slice(400)
+    group = {"row_key": "pid", "parties": [LEAD, HOSPITAL], "latent_dims": [8, 4], "labels": LEAD}
+    consortium.until_anchored(
+        table_schema=schema,
+        latent_dim=12,
+        rep_dtype="i1",
+        dither=0.5,
+        anchor={"kind": "haar", "rows": 30},
+        absent_columns=[{"party": LEAD, "columns": names[20:]}, {"party": HOSPITAL, "columns": names[:20]}],
+        joined_rows=[group],
+    )
+    for found, held in (
+        (consortium.lead_round, ["pid", "y", *names[:20]]),
+        (consortium.hospital_round, ["pid", *names[20:]]),
+    ):
+        found.prepare(train.select(held))
+        found.contribute()
+    consortium.compute()
+    for found in (consortium.lead_round, consortium.hospital_round):
+        found.receive()
+    file = part(consortium.hospital_round, fresh.select(["pid", *names[20:]]), tmp_path / "part")
+    by_parts = predicted(consortium.lead_round, fresh.select(["pid", *names[:20]]), file)
+    truth = np.array(fresh["y"]) == "yes"
+    encoded = [encode_rows(some, consortium.lead_round.terms.table_schema) for some in (train, fresh)]
+    central = LogisticRegression(max_iter=1000).fit(encoded[0], train["y"]).predict_proba(encoded[1])[:, 1]
+    assert roc_auc_score(truth, by_parts["probability_yes"]) > roc_auc_score(truth, central) - 0.02
