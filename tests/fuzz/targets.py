@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fuzz import client, decoders, served, trust
+from tests.fuzz import client, decoders, parts, served, trust
 from tests.fuzz.target import Target
 
 TARGETS: Final[dict[str, Target]] = {
-    target.name: target for module in (decoders, trust, client, served) for target in module.TARGETS
+    target.name: target for module in (decoders, trust, client, parts, served) for target in module.TARGETS
 }
 """By name, which is also that of a folder of the corpus."""

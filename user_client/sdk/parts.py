@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from protocol.joined_rows import ROW_KEY_BYTES, JoinedRows
 from protocol.messages import DownlinkManifest
 from protocol.row_keys import hashing_key, part_key
 from protocol.row_parts import HEAD_LENGTH_BYTES, MAC_BYTES, MAGIC, MAX_PART_HEAD_BYTES, RowPart
+from protocol.terms import Terms
 from runtime.files import read_bytes
 from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import FieldError, PartRefusedError, PartsNeededError
@@ -74,7 +75,7 @@ def make_part(directory: RoundDirectory, parts: Iterable[pa.Table]) -> tuple[byt
     TableError
         If the table does not fit the terms, or two rows have the same key.
     """
-    group, manifest = _required_group(directory), directory.load(DownlinkManifest)
+    group, manifest = _required(own_group(directory)), directory.load(DownlinkManifest)
     predictor, terms = Predictor(directory), accepted_terms(directory)
     seed = stored_seed(directory)
     key = hashing_key(seed, terms.collaboration_id, group)
@@ -102,11 +103,10 @@ def make_part(directory: RoundDirectory, parts: Iterable[pa.Table]) -> tuple[byt
     )
     numbers = np.concatenate(aligned)[order].astype("<f4").tobytes()
     whole = b"".join((MAGIC, _LENGTH.pack(len(head)), head, hashes[order].tobytes(), numbers))
-    return whole + _mac(seed, terms.collaboration_id, group, whole), len(hashes)
+    return whole + mac_of(seed, terms.collaboration_id, group, whole), len(hashes)
 
 
-def _required_group(directory: RoundDirectory) -> JoinedRows:
-    group = own_group(directory)
+def _required(group: JoinedRows | None) -> JoinedRows:
     if group is None:
         error = InputError("under these terms our rows are joined with nobody's: there are no parts")
         error.hint = "predict with `odc predict TABLE`"
@@ -114,7 +114,8 @@ def _required_group(directory: RoundDirectory) -> JoinedRows:
     return group
 
 
-def _mac(seed: bytes, collaboration_id: str, group: JoinedRows, whole: bytes | memoryview) -> bytes:
+def mac_of(seed: bytes, collaboration_id: str, group: JoinedRows, whole: bytes | memoryview) -> bytes:
+    """Return the MAC of a part, over all that comes before it."""
     return hmac.digest(part_key(seed, collaboration_id, group), whole, "sha256")
 
 
@@ -138,20 +139,19 @@ class JoinedPredictor:
     """
 
     def __init__(self, directory: RoundDirectory, files: Sequence[Path]) -> None:
-        self._group = _required_group(directory)
+        self._group = _required(own_group(directory))
         self.predictor = Predictor(directory)
         self.left_out = 0
-        seed, terms = stored_seed(directory), accepted_terms(directory)
-        self._key = hashing_key(seed, terms.collaboration_id, self._group)
-        others = self._group.others(own_party(directory))
+        ours = ForUs.of(directory)
+        self._key = hashing_key(ours.seed, ours.terms.collaboration_id, self._group)
         self._parts: list[Part] = []
         for path in files:
-            part = _read(path, seed, directory, self._group, others)
+            part = ours.read(read_bytes(path), str(path))
             if part.party in [each.party for each in self._parts]:
                 raise InputError(f"{path} is a second part of {part.party}: name one of each institution")
             self._parts.append(part)
         given = [part.party for part in self._parts]
-        if missing := [party for party in others if party not in given]:
+        if missing := [party for party in self._group.others(ours.party) if party not in given]:
             raise PartsNeededError(
                 f"a prediction needs the parts of {', '.join(missing)}, who hold other columns of these rows"
             )
@@ -223,41 +223,64 @@ def _places(known: Hashes, wanted: Hashes) -> NDArray[np.int64]:
     return np.where(known[places] == wanted, places, -1)
 
 
-def _read(
-    path: Path, seed: bytes, directory: RoundDirectory, group: JoinedRows, others: Sequence[str]
-) -> Part:
-    """Return a part that another member has made for this round; its MAC is checked before what is in it."""
-    whole = memoryview(read_bytes(path))
-    head, start = _head_of(path, whole)
-    terms, manifest = accepted_terms(directory), directory.load(DownlinkManifest)
-    if head.collaboration_id != terms.collaboration_id or head.terms_digest != digest(terms):
-        raise PartRefusedError(f"{path} is a part of another collaboration")
-    if head.party not in others:
-        raise PartRefusedError(f"{path} is a part of {head.party}, not of one of {', '.join(others)}")
-    if len(whole) - start != head.payload_bytes or head.latent_dim != terms.latent_dim:
-        raise PartRefusedError(f"{path} is not whole")
-    end = len(whole) - MAC_BYTES
-    if not hmac.compare_digest(_mac(seed, terms.collaboration_id, group, whole[:end]), bytes(whole[end:])):
-        raise PartRefusedError(f"{path} was changed, or made by somebody who is not of this collaboration")
-    if head.released != manifest.released:
-        raise PartRefusedError(f"{path} was made with another model than ours")
-    middle = start + ROW_KEY_BYTES * head.rows
-    hashes = np.frombuffer(whole[start:middle], f"S{ROW_KEY_BYTES}")
-    aligned = np.frombuffer(whole[middle:end], "<f4").reshape(head.rows, head.latent_dim)
-    if not (hashes[1:] > hashes[:-1]).all() or not np.isfinite(aligned).all():
-        raise PartRefusedError(f"{path} has rows out of order, or numbers that are not finite")
-    return Part(head.party, hashes, aligned)
+@dataclass(frozen=True, repr=False)
+class ForUs:
+    """What a part for us has to be: of this round and model, and of another member of our group."""
+
+    seed: bytes
+    terms: Terms
+    party: str
+    released: bytes | None
+
+    @classmethod
+    def of(cls, directory: RoundDirectory) -> Self:
+        """Return it for a round whose downlink we have; raises `NotPreparedError`."""
+        manifest, terms = directory.load(DownlinkManifest), accepted_terms(directory)
+        return cls(stored_seed(directory), terms, own_party(directory), manifest.released)
+
+    @property
+    def group(self) -> JoinedRows:
+        """Our group; raises `InputError` if our rows are joined with nobody's."""
+        return _required(self.terms.group_of(self.party))
+
+    def read(self, content: bytes, name: str) -> Part:
+        """Return the part in a file, whose MAC is checked before what is in it.
+
+        Raises `PartRefusedError`, which begins with ``name``.
+        """
+        whole, others = memoryview(content), self.group.others(self.party)
+        head, start = _head_of(name, whole)
+        if (head.collaboration_id, head.terms_digest) != (self.terms.collaboration_id, digest(self.terms)):
+            raise PartRefusedError(f"{name} is a part of another collaboration")
+        if head.party not in others:
+            raise PartRefusedError(f"{name} is a part of {head.party}, not of one of {', '.join(others)}")
+        if len(whole) - start != head.payload_bytes or head.latent_dim != self.terms.latent_dim:
+            raise PartRefusedError(f"{name} is not whole")
+        end = len(whole) - MAC_BYTES
+        expected = mac_of(self.seed, self.terms.collaboration_id, self.group, whole[:end])
+        if not hmac.compare_digest(expected, bytes(whole[end:])):
+            raise PartRefusedError(
+                f"{name} was changed, or made by somebody who is not of this collaboration"
+            )
+        if head.released != self.released:
+            raise PartRefusedError(f"{name} was made with another model than ours")
+        middle = start + ROW_KEY_BYTES * head.rows
+        hashes = np.frombuffer(whole[start:middle], f"S{ROW_KEY_BYTES}")
+        aligned = np.frombuffer(whole[middle:end], "<f4").reshape(head.rows, head.latent_dim)
+        if not (hashes[1:] > hashes[:-1]).all() or not np.isfinite(aligned).all():
+            raise PartRefusedError(f"{name} has rows out of order, or numbers that are not finite")
+        return Part(head.party, hashes, aligned)
 
 
-def _head_of(path: Path, whole: memoryview) -> tuple[RowPart, int]:
+def _head_of(name: str, whole: memoryview) -> tuple[RowPart, int]:
     """Return the head of a part, and where what follows it begins."""
     start = len(MAGIC) + HEAD_LENGTH_BYTES
     if bytes(whole[: len(MAGIC)]) != MAGIC or len(whole) < start:
-        raise PartRefusedError(f"{path} is no part of a prediction")
+        raise PartRefusedError(f"{name} is no part of a prediction")
     (length,) = _LENGTH.unpack(whole[len(MAGIC) : start])
     if length > MAX_PART_HEAD_BYTES:
-        raise PartRefusedError(f"{path} is no part of a prediction")
+        raise PartRefusedError(f"{name} is no part of a prediction")
     try:
         return decode(RowPart, bytes(whole[start : start + length])), start + length
     except ProtocolError:
-        raise PartRefusedError(f"{path} is no part of a prediction") from None
+        raise PartRefusedError(f"{name} is no part of a prediction") from None
