@@ -20,7 +20,7 @@ from analyst_server.compute.sequence import PartyArrays, RoundSpec
 from analyst_server.store import Blobs, StoredArray, store_array, store_blocks
 from protocol.joined_rows import ROW_KEY_BYTES, JoinedRows
 
-_AT_ONCE_ROWS: Final = 2**16
+AT_ONCE_ROWS: Final = 2**16
 _Hashes = NDArray[np.bytes_]
 
 
@@ -143,8 +143,8 @@ def _side_by_side(
     rows, width = len(places[0]), sum(rep.shape[1] for rep in reps)
 
     def blocks() -> Iterator[NDArray[Any]]:
-        for start in range(0, rows, _AT_ONCE_ROWS):
-            some = [own[start : start + _AT_ONCE_ROWS] for own in places]
+        for start in range(0, rows, AT_ONCE_ROWS):
+            some = [own[start : start + AT_ONCE_ROWS] for own in places]
             yield np.concatenate([rep[own] for rep, own in zip(reps, some, strict=True)], axis=1)
 
     found = {

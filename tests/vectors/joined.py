@@ -208,15 +208,27 @@ def uplinks_of_joined() -> list[tuple[str, str, dict[str, Any], dict[str, Any]]]
     ]  # fmt: skip
 
 
-def broken_joined_uplinks() -> list[tuple[str, dict[str, Any]]]:
+Named = tuple[str, str, dict[str, Any]]
+
+
+def valid() -> list[Named]:
+    """Return manifests of joined rows, each with its name and kind."""
+    return [
+        ("uplink manifest of joined rows", "UplinkManifest", JOINED_UPLINK),
+        ("uplink manifest of joined rows without labels", "UplinkManifest", UNLABELLED_UPLINK),
+    ]
+
+
+def broken() -> list[Named]:
     """Return manifests whose row keys are none."""
     keys = JOINED_UPLINK["arrays"][3]
-    return [
-        ("row keys of other rows", changed(JOINED_UPLINK, "arrays", 3, "shape", to=[2, 16])),
-        ("row keys of another length", changed(JOINED_UPLINK, "arrays", 3, "shape", to=[3, 15])),
-        ("row keys of another type", changed(JOINED_UPLINK, "arrays", 3, "dtype", to="i1")),
-        ("row keys before the labels",
-            {**JOINED_UPLINK, "arrays": [*JOINED_UPLINK["arrays"][:2], keys, JOINED_UPLINK["arrays"][2]]}),
-        ("fewer labels than joined rows", changed(JOINED_UPLINK, "arrays", 2, "shape", to=[2])),
-        ("no labels of rows that are not joined", changed(UPLINK, "arrays", 2, "shape", to=[0])),
-    ]  # fmt: skip
+    before = {**JOINED_UPLINK, "arrays": [*JOINED_UPLINK["arrays"][:2], keys, JOINED_UPLINK["arrays"][2]]}
+    found = {
+        "row keys of other rows": changed(JOINED_UPLINK, "arrays", 3, "shape", to=[2, 16]),
+        "row keys of another length": changed(JOINED_UPLINK, "arrays", 3, "shape", to=[3, 15]),
+        "row keys of another type": changed(JOINED_UPLINK, "arrays", 3, "dtype", to="i1"),
+        "row keys before the labels": before,
+        "fewer labels than joined rows": changed(JOINED_UPLINK, "arrays", 2, "shape", to=[2]),
+        "no labels of rows that are not joined": changed(UPLINK, "arrays", 2, "shape", to=[0]),
+    }
+    return [(name, "UplinkManifest", manifest) for name, manifest in found.items()]

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from tests.vectors import edges, groups, pinned, suites, unknown
+from tests.vectors import edges, groups, joined, pinned, suites, unknown
 from tests.vectors import sums as messages_of_sums
 from tests.vectors.examples import (
     ACCEPTANCE,
@@ -48,7 +48,6 @@ from tests.vectors.examples import (
     changed,
     without,
 )
-from tests.vectors.joined import JOINED_UPLINK, UNLABELLED_UPLINK, broken_joined_uplinks
 from tests.vectors.packing import pack, pack_fields, packed_items, to_json
 from tests.vectors.terms import BROKEN_MODELS, TERMS_OF_SCHEMA_2, broken_terms
 
@@ -97,8 +96,6 @@ def valid_messages() -> Iterator[Case]:
             "UplinkManifest", PRIVATE_UPLINK),
         ("uplink manifest of rows with dither", "UplinkManifest", DITHERED_UPLINK),
         ("uplink manifest of scaled 8-bit representations", "UplinkManifest", SCALED_UPLINK),
-        ("uplink manifest of joined rows", "UplinkManifest", JOINED_UPLINK),
-        ("uplink manifest of joined rows without labels", "UplinkManifest", UNLABELLED_UPLINK),
         ("receipt", "Receipt", RECEIPT),
         ("ledger entry, the first", "LedgerEntry", LEDGER[0]),
         ("ledger entry of a party", "LedgerEntry", LEDGER[1]),
@@ -116,7 +113,7 @@ def valid_messages() -> Iterator[Case]:
         ("evidence index of a whole round", "EvidenceIndex", {**EVIDENCE, "absent": []}),
         ("signed, as a message alone", "Signed", SIGNED),
         *messages_of_sums.valid(), *pinned.valid(), *suites.valid(), *unknown.valid(), *edges.valid(),
-        *groups.valid(),
+        *joined.valid(), *groups.valid(),
     ]:  # fmt: skip
         packed = pack(value)
         yield {
@@ -363,7 +360,6 @@ def _broken_values() -> Iterator[Case]:
         ("scales for rows", "UplinkManifest", changed(SCALED_UPLINK, "arrays", 4, "shape", to=[3])),
         ("scales in double precision", "UplinkManifest",
             changed(SCALED_UPLINK, "arrays", 3, "dtype", to="f8")),
-        *((name, "UplinkManifest", manifest) for name, manifest in broken_joined_uplinks()),
         ("labels for other rows", "UplinkManifest", changed(UPLINK, "arrays", 2, "shape", to=[4])),
         ("labels as a matrix", "UplinkManifest", changed(UPLINK, "arrays", 2, "shape", to=[3, 1])),
         ("an array of three axes", "UplinkManifest", changed(UPLINK, *first, "shape", to=[3, 2, 1])),
@@ -410,7 +406,7 @@ def _broken_values() -> Iterator[Case]:
         ("a public anchor of more than 256 MiB", "Terms",
             {**TERMS, "anchor": {"kind": "public", "rows": 2**28 // 12 + 1}}),
         ("an unknown downlink", "Terms", {**TERMS, "downlink": "model"}),
-        *messages_of_sums.broken(), *pinned.broken(), *suites.broken(), *groups.broken(),
+        *messages_of_sums.broken(), *pinned.broken(), *suites.broken(), *groups.broken(), *joined.broken(),
         ("a forgetting statement of nothing", "ForgettingStatement", {**FORGETTING, "erased": []}),
         ("an evidence index of nothing", "EvidenceIndex", {**EVIDENCE, "files": []}),
         ("files of evidence in another order", "EvidenceIndex",

@@ -74,7 +74,7 @@ class Sent:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_that_all_have_stand_side_by_side(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "_AT_ONCE_ROWS", 7)
+    monkeypatch.setattr(joining, "AT_ONCE_ROWS", 7)
     sent = Sent(dtype)
     (found,) = join_rows(sent.spec, sent.blobs)
     common = sorted(set.intersection(*(set(rows) for rows in sent.of.values())), key=hash_of)
