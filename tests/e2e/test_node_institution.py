@@ -169,6 +169,21 @@ def test_it_shows_the_plain_words_that_ours_shows(made: Consortium, node: NodeIn
     assert shown.removesuffix("\n") == plain_words(made.lead.round(found).fetch_terms())
 
 
+def test_it_takes_no_part_where_rows_are_joined_and_says_so(made: Consortium, node: NodeInstitution) -> None:
+    group = {"row_key": "pid", "parties": [LEAD, NODE], "latent_dims": [1, 1], "labels": LEAD}
+    found = made.publish(
+        parties=[*made.names, NODE],
+        absent_columns=[
+            {"party": LEAD, "columns": ["x2", "x3"]},
+            {"party": NODE, "columns": ["x0", "x1"]},
+        ],
+        joined_rows=[group],
+    )
+    with pytest.raises(CommandError, match="takes no part in rounds that join rows") as caught:
+        node.shown("accept", "--yes", "--collaboration", found)
+    assert caught.value.exit_code == 1
+
+
 def test_a_line_that_breaks_is_taken_up_where_it_stood(made: Consortium, node: NodeInstitution) -> None:
     model = {"kind": "mlp", "hidden_units": 1000, "epochs": 1}
     found = agreed(made, node, features=8, latent_dim=8, model=model)
