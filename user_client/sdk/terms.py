@@ -159,7 +159,9 @@ def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable, party
     numbers = measured(table.rows)
     targets = score_targets(table.labels, table.task)
     told = targets.take(numbers) if targets else None
-    unused = unused_in(data, terms.table_schema, told, numbers)
+    group = None if party is None else terms.group_of(party)
+    row_key = None if group is None else group.row_key
+    unused = unused_in(data, terms.table_schema, told, numbers, row_key=row_key)
     checked = CheckedTable(
         len(table.rows),
         schema.width,

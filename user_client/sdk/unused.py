@@ -47,7 +47,14 @@ class Unused:
         return [f"{columns} of the table, which the terms do not use: {named}"]
 
 
-def unused_in(data: Any, schema: Schema, targets: Matrix64 | None, rows: NDArray[np.int64]) -> Unused:
+def unused_in(
+    data: Any,
+    schema: Schema,
+    targets: Matrix64 | None,
+    rows: NDArray[np.int64],
+    *,
+    row_key: str | None = None,
+) -> Unused:
     """Return what a table has beside what the terms read of it.
 
     Parameters
@@ -57,8 +64,11 @@ def unused_in(data: Any, schema: Schema, targets: Matrix64 | None, rows: NDArray
         Of some rows of the table; None if the labels can tell nothing.
     rows : (s,) ndarray of int
         Which rows these are, ascending.
+    row_key : str, optional
+        The column that names a row, where rows are joined.
     """
-    names, numbers = unused_columns(data, used_columns(schema), rows, schema.missing)
+    used = {*used_columns(schema), *([row_key] if row_key else [])}
+    names, numbers = unused_columns(data, used, rows, schema.missing)
     telling = {}
     for name, values in numbers.items():
         told = None if targets is None else told_by(values, targets)

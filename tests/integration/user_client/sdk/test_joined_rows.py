@@ -261,6 +261,14 @@ def test_a_policy_may_forbid_even_hashes_of_a_column(consortium: Consortium) -> 
         consortium.hospital_round.contribute()
 
 
+def test_the_row_key_is_a_column_that_the_terms_use(consortium: Consortium) -> None:
+    consortium.until_anchored(**JOINING)
+    table = of_hospital(people(0)).append_column("more", pa.array(range(40)))
+    checked = check_table(consortium.hospital_round.terms, table, party=HOSPITAL)
+    assert checked.unused.columns == ("more",)
+    assert (checked.signal, checked.misfits) == (None, [])
+
+
 def test_a_member_needs_rows_to_join(consortium: Consortium) -> None:
     consortium.until_anchored(**JOINING)
     with pytest.raises(InputError, match="there is no round without rows of each of them"):
