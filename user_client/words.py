@@ -102,7 +102,7 @@ def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[st
         )
     if found.rows and terms.sums is not None and terms.sums.cohort:
         warnings += _laid_open_in_words(terms, terms.sums.min_rows, found.profile)
-    if found.rows and terms.sums is None:  # of sums nothing is projected away
+    if found.rows and terms.sums is None and found.has_labels:  # of sums nothing is projected away
         least, signal = terms.least_signal, found.signal
         is_lost = least is not None and signal is not None and signal.kept < least
         (warnings if is_lost else rest).append(signal_in_words(signal, least, has_curves=bool(found.banded)))
@@ -311,7 +311,7 @@ def summary_in_words(prepared: Prepared, refused: Sequence[str] = (), picture: P
     lines += attacks_in_words(prepared.attacks)
     if prepared.isolated:
         lines.append(f"warning: {isolated_in_words(prepared.isolated)}")
-    if prepared.rows:
+    if prepared.rows and prepared.has_labels:
         may_choose = prepared.latent_dim < (prepared.most_latent_dim or 0)
         lines.append(signal_in_words(prepared.signal, prepared.least_signal, may_choose=may_choose))
     if 0 < prepared.rows < prepared.latent_dim:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from protocol.errors import InputError
-from protocol.messages import PrivacyRecord, UplinkManifest
+from protocol.messages import LABELS, PrivacyRecord, UplinkManifest
 from user_client.custody.round_directory import (
     MANIFEST_FILE,
     PAYLOAD_FILE,
@@ -103,6 +103,11 @@ class Prepared:
     """Whether every institution gets the total of the sums (``cohort``), and reads it."""
     isolated: Isolated | None = None
     """The column that carries the variance of the rows, which the analyst can read off; None if none does."""
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether labels leave with the rows: of joined rows another institution may have them."""
+        return all(array.shape[0] > 0 or not self.rows for array in self.arrays if array.name == LABELS)
 
     def to_json(self) -> dict[str, Any]:
         """Return this as `odc prepare` stores and prints it."""

@@ -105,6 +105,8 @@ class CheckedTable:
     remarks: tuple[str, ...] = ()
     unused: Unused = field(default_factory=Unused)
     to_choose_from: tuple[Kept, ...] = ()
+    has_labels: bool = True
+    """Whether the labels of these rows are ours to send: of joined rows another institution may have them."""
 
 
 def check_table(
@@ -132,7 +134,7 @@ def check_table(
         return CheckedTable(rows, schema.width, found, None, None, [])
     if group is not None:
         _check_row_keys(group, terms, data)
-    return _checked(terms, schema, data, table, party)
+    return replace(_checked(terms, schema, data, table, party), has_labels=needs_labels)
 
 
 def _check_row_keys(group: JoinedRows, terms: Terms, data: Any) -> None:

@@ -36,6 +36,7 @@ from user_client.sdk.joined_rows import own_group
 from user_client.sdk.parts import JoinedPredictor, make_part
 from user_client.sdk.uplink import stored_basis
 from user_client.tables import encode_rows
+from user_client.words import checked_in_words, summary_in_words
 
 JOINING: dict[str, Any] = {
     "absent_columns": [{"party": LEAD, "columns": ["x2"]}, {"party": HOSPITAL, "columns": ["x0", "x1"]}],
@@ -267,6 +268,9 @@ def test_the_row_key_is_a_column_that_the_terms_use(consortium: Consortium) -> N
     checked = check_table(consortium.hospital_round.terms, table, party=HOSPITAL)
     assert checked.unused.columns == ("more",)
     assert (checked.signal, checked.misfits) == (None, [])
+    text = "cannot tell how many dimensions their label needs"  # nobody asks that of rows without labels
+    assert text not in checked_in_words(consortium.hospital_round.terms, checked)
+    assert text not in summary_in_words(consortium.hospital_round.prepare(table))
 
 
 def test_a_member_needs_rows_to_join(consortium: Consortium) -> None:
