@@ -193,7 +193,9 @@ class Terms(Message):
     """The kinds of non-linear maps of its own that an institution may apply to its rows and the anchor before
     it projects them. Terms without them have no such field on the wire."""
 
-    joined_rows: Annotated[tuple[JoinedRows, ...], FailFast()] = Field(default=(), max_length=MAX_PARTIES)
+    joined_rows: Annotated[tuple[JoinedRows, ...], FailFast()] = Field(
+        default=(), max_length=MAX_PARTIES // 2
+    )
     """The groups of parties that hold different columns of the same rows. Terms without them have no such
     field on the wire."""
 

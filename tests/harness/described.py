@@ -41,6 +41,8 @@ OFF: Final[dict[str, str]] = {
     "positive_data_acceptance": "a schema cannot say which signature holds, nor in which state a round is",
 }
 """Checks that are off, and why."""
+REFUSED: Final = {"negative_data_rejection": {"expected-statuses": ["4xx", "5xx"]}}
+"""413 too, which schemathesis takes for an acceptance: a list of too many groups is a large body."""
 OFF_FOR: Final = (
     (
         {"include-name": "GET /readyz"},
@@ -181,7 +183,7 @@ def configured(caller: str, examples: int, seed: int | None) -> SchemathesisConf
             **({} if seed is None else {"seed": seed}),
             "generation": {"max-examples": examples, "deterministic": seed is None, "database": "none"},
             "phases": {"stateful": {"enabled": False}},  # a state that is put back has no sequences
-            "checks": {name: {"enabled": False} for name in OFF},
+            "checks": {**{name: {"enabled": False} for name in OFF}, **REFUSED},
             "operations": operations,
             **({"auth": {"openapi": {TOKEN: {"bearer": token}}}} if token else {}),
         }

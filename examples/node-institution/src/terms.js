@@ -117,7 +117,7 @@ export const terms = record({
   model_groups: optional(modelGroups),
   least_latent_dim: optional(integer(1, 16384)),
   own_maps: optional(list(one('kernel-pca', 'onnx', 'random-features'), 1, 3, { distinct: true })),
-  joined_rows: optional(list(joinedRows, 1, 16384)),
+  joined_rows: optional(list(joinedRows, 1, 8192)),
 }, (value, fail) => [partiesRule, schemaRule, anchorRule, alignmentRule, labelRule, privacyRule, sumsRule, absentRule, groupsRule, leastRule, mapsRule, joinedRule].forEach((rule) => rule(value, fail)));
 
 const candidates = (of) => of.candidates ?? [of];
