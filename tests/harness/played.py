@@ -191,5 +191,9 @@ def decimals_of(matrix: Matrix64) -> set[str]:
 
 
 def decimals_in(text: str) -> set[str]:
-    """Return every number of a text as `decimals_of` writes it."""
-    return {found[:9] for found in re.findall(r"(?<![\d.])\d\.\d{7,}", text)}
+    """Return every number of a text as `decimals_of` writes it.
+
+    numpy prints an array with an exponent where one of its entries is small.
+    """
+    found = re.findall(r"(?<![\d.])\d\.\d{7,}(?:e-0[12]|e\+00)?", text)
+    return {(f"{float(each):.17f}" if "e" in each else each)[:9] for each in found}
