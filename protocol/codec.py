@@ -206,6 +206,8 @@ def explained(error: ValidationError) -> list[tuple[tuple[int | str, ...], str, 
         context = item.get("ctx", {})
         if item["type"] == "union_tag_invalid":  # its text quotes the kind
             why = f"is of no known kind; known are {context['expected_tags']}"
+        elif item["type"] == "union_tag_not_found":
+            why = f"has no {context['discriminator']}, which says of what kind it is"
         elif item["type"] == "string_pattern_mismatch":
             why = in_words(context["pattern"])
         else:

@@ -153,6 +153,11 @@ def test_the_report_says_how_many_rows_were_joined(made: Consortium, released: d
     assert joined == {"labels": LEAD, "rows": 300, "sent": {LEAD: 330, LAB: 330}}
     assert report["results"]["rows"] == 400
     assert "have 300 rows in common" in made.analyst.run("collaboration", "report", released["id"])
+    for name, may_evaluate in ((LEAD, False), (LAB, False), (ALONE, True)):
+        words = [sys.executable, "-m", "user_client", "--home", str(made.institution(name).home), "report"]
+        said = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S, check=True).stdout
+        assert "have 300 rows in common" in said
+        assert ("odc evaluate TABLE" in said) is may_evaluate
 
 
 def test_no_key_reaches_the_analyst_in_the_clear(made: Consortium, released: dict[str, Any]) -> None:

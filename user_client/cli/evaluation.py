@@ -30,6 +30,7 @@ from user_client.cli.options import (
 from user_client.cli.progress import busy, reading
 from user_client.cli.table_options import TableArgument, reads_table
 from user_client.sdk import Evaluation
+from user_client.sdk.joined_rows import own_group
 from user_client.sdk.shared_rows import is_trained
 from user_client.words import local_fit_in_words, trained_in_words
 
@@ -95,8 +96,12 @@ def report(
         own = chosen.evaluation
     bytes_explained = chosen.explain_bytes()
     value = {"report": found, "evaluation": own.to_json() if own else None}
-    is_ours = is_trained(chosen.directory)
-    show(as_json, value, lambda: _report_text(found, own, bytes_explained, is_ours=is_ours))
+    next_step = None
+    if own is None and own_group(chosen.directory) is None:  # of joined rows nobody has all columns
+        next_step = "we have not evaluated it yet: odc evaluate TABLE"
+        if is_trained(chosen.directory):
+            next_step = f"{trained_in_words(None)}; {next_step}"
+    show(as_json, value, lambda: _report_text(found, own, bytes_explained, next_step))
 
 
 def _evaluation_lines(found: Evaluation) -> Iterator[str]:
@@ -125,7 +130,10 @@ def _evaluation_lines(found: Evaluation) -> Iterator[str]:
 
 
 def _report_text(
-    found: MemberReport, own: Evaluation | None, explained: RoundExplanation | None, *, is_ours: bool
+    found: MemberReport,
+    own: Evaluation | None,
+    explained: RoundExplanation | None,
+    next_step: str | None,
 ) -> str:
     how = f"alignment {found['alignment']}" if found.get("uplink", "rows") == "rows" else "masked sums"
     lines = [
@@ -150,13 +158,11 @@ def _report_text(
     if explained is not None:
         lines.append(f"our bytes on the wire, both ways, counted by the {explained.counter}:")
         lines += [f"  {line}" for line in in_words(explained.total)]
-    if own is None and is_ours:
-        lines.append(f"{trained_in_words(None)}; we have not evaluated it yet: odc evaluate TABLE")
-    elif own is None:
-        lines.append("we have not evaluated it yet: odc evaluate TABLE")
-    else:
+    if own is not None:
         lines.append("we have measured:")
         lines += [f"  {line}" for line in _evaluation_lines(own)]
+    elif next_step is not None:
+        lines.append(next_step)
     return "\n".join(lines)
 
 

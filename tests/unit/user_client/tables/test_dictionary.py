@@ -154,6 +154,7 @@ def test_a_column_that_is_not_in_the_dictionary_is_named(options: Any, tmp_path:
         ('{name = "x", type = "category", levels = ["a"]}', "column 'x', levels"),
         ('{name = "x", type = "ordinal", levels = ["a", "b"], shares = [1]}', "one share for each level"),
         ('{name = "x", type = "words"}', "is of no known kind"),
+        ('{name = "x", low = 0, high = 1}', "column 'x': has no 'type', which says of what kind it is"),
         ('{name = "x", type = "number", low = 1, high = 2, unit = "m"}', "unit"),
         (
             '{name = "x", type = "number", low = 1, high = 2}, {name = "x", type = "date"}',
