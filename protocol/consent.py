@@ -12,7 +12,11 @@ from typing import Final
 
 from protocol.alignment_terms import AutoAlignmentTerms
 from protocol.consent_columns import column_in_words, warnings_of_columns
-from protocol.consent_joined import joined_rows_in_words, warnings_of_joined_rows
+from protocol.consent_joined import (
+    joined_rows_in_words,
+    warnings_of_joined_rows,
+    what_is_sent_of_joined_rows,
+)
 from protocol.consent_sums import warnings_of_sums, what_comes_of_the_total, what_is_summed
 from protocol.identity import read_aloud
 from protocol.labels import MultiLabel, NumberLabel, SurvivalLabel
@@ -178,6 +182,7 @@ def _what_is_sent(terms: Terms) -> Iterator[str]:
         " anchor is a matrix that the institutions share and the analyst does not receive;"
     )
     yield f"- {_SENT_LABEL[terms.task]}, and with it the number of rows."
+    yield from what_is_sent_of_joined_rows(terms)
     if least is not None:
         yield (
             "Each institution chooses by itself how many numbers of a row it sends, and every institution"

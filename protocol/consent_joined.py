@@ -24,6 +24,15 @@ def joined_rows_in_words(terms: Terms) -> Iterator[str]:
         )
 
 
+def what_is_sent_of_joined_rows(terms: Terms) -> Iterator[str]:
+    """Yield what corrects the lines of what an institution sends."""
+    if terms.joined_rows:
+        yield (
+            "Of joined rows an institution sends only what stands above: as many numbers of a row, made of"
+            " the columns that it holds, and the labels if they are its own."
+        )
+
+
 def warnings_of_joined_rows(terms: Terms) -> Iterator[str]:
     """Yield what the plain words warn of."""
     if terms.joined_rows:

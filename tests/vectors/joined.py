@@ -59,6 +59,12 @@ _WARNING: Final = (
 )
 
 
+_SENT = (
+    "Of joined rows an institution sends only what stands above: as many numbers of a row, made of the"
+    " columns that it holds, and the labels if they are its own."
+)
+
+
 def joined_text(text: str) -> str:
     """Return what people read of `JOINED_TERMS`, from the text of the same terms without groups."""
     before, after = text.split("Warning: nothing is projected away: ")
@@ -70,6 +76,7 @@ def joined_text(text: str) -> str:
         .replace("(100 bytes)", "(60 bytes)")
         .replace("along the 5 leading", "along the 3 leading")
         .replace("\nThe model", f"\n{_LINE}\nThe model", 1)
+        .replace("\nProjections are rounded", f"\n{_SENT}\nProjections are rounded")
     )
 
 

@@ -112,6 +112,7 @@ function sent(terms) {
     `- the projection of each row: ${many(1)} numbers (${many(bytes)} bytes) in place of its ${m} encoded features, computed with a secret basis that stays here;`,
     `- the projection of the anchor with the same basis (${many(bytes * terms.anchor.rows)} bytes); the anchor is a matrix that the institutions share and the analyst does not receive;`,
     `- ${label[terms.table_schema.label_column.kind] ?? 'the label of each row, unchanged, and with it the number of rows.'}`,
+    ...(terms.joined_rows === undefined ? [] : ['Of joined rows an institution sends only what stands above: as many numbers of a row, made of the columns that it holds, and the labels if they are its own.']),
     ...(least === undefined ? [] : [`Each institution chooses by itself how many numbers of a row it sends, and every institution reads the choice in the report. One that chooses nothing sends ${terms.latent_dim}, or as many as it has encoded features. Fewer numbers tell the analyst less of a row and teach the model less, and the institution may be predicted for worse.`]),
     ...(terms.own_maps === undefined ? [] : [`Each institution may map its rows, and the anchor, by a non-linear function of its own before the projection: ${terms.own_maps.map((kind) => `${kind} (${MAPS[kind]})`).join('; ')}. The function stays here, as the basis does, and nobody is told which institution has which. One that chooses nothing projects its encoded features as they are.`]),
     `Projections are rounded to ${ROUNDED[terms.rep_dtype]}.`,
