@@ -393,6 +393,11 @@ class Terms(Message):
         """Return the group that a party's rows are joined in; None for one whose rows are its own."""
         return next((group for group in self.joined_rows if party in group.parties), None)
 
+    def has_labels(self, party: str) -> bool:
+        """Return whether a party that sends rows sends their labels: of joined rows one of the group does."""
+        group = self.group_of(party)
+        return group is None or group.labels == party
+
     def latent_dims_of(self, party: str) -> range:
         """Return how many numbers of a row a party may send: ``latent_dim`` alone, unless it may choose.
 

@@ -54,7 +54,7 @@ def _check_joined(manifest: UplinkManifest, terms: Terms) -> None:
         return
     if not manifest.rows:
         raise TermsMismatchError(f"an uplink without rows, though {party} has rows to join")
-    if (manifest.labels.shape[0] > 0) != (party == group.labels):
+    if (manifest.labels.shape[0] > 0) != terms.has_labels(party):
         raise TermsMismatchError(
             f"an uplink of {party} with labels, or without, though {group.labels} has them"
         )

@@ -18,7 +18,6 @@ from protocol.operations import DISCOVER
 from protocol.terms import Terms
 from runtime.terminal import day
 from user_client.custody.round_directory import TERMS_FILE, RoundDirectory
-from user_client.sdk.joined_rows import has_labels
 from user_client.sdk.session import Session
 from user_client.tables import Source, read_parts
 
@@ -145,7 +144,7 @@ def _columns_of(terms: Terms, party: str) -> list[str]:
     group = terms.group_of(party)
     wanted = [column.name for column in terms.schema_of(party).columns]
     wanted += [group.row_key] if group else []
-    return wanted + (list(terms.table_schema.label_column.columns) if has_labels(terms, party) else [])
+    return wanted + (list(terms.table_schema.label_column.columns) if terms.has_labels(party) else [])
 
 
 def _like(name: str, names: list[str]) -> str:

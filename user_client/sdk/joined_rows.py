@@ -30,12 +30,6 @@ def own_group(directory: RoundDirectory) -> JoinedRows | None:
     return accepted_terms(directory).group_of(own_party(directory))
 
 
-def has_labels(terms: Terms, party: str) -> bool:
-    """Return whether a party that sends rows sends their labels: of joined rows one of them does."""
-    group = terms.group_of(party)
-    return group is None or group.labels == party
-
-
 def require_whole_rows(group: JoinedRows | None, what: str) -> None:
     """Raise `PartsNeededError` if ``what`` would need columns of our rows that others of our group hold."""
     if group is not None:
@@ -106,7 +100,7 @@ class Joining:
         hashes = self.keys.hashes()
         order = np.argsort(hashes, kind="stable")
         arranged = replace(table, rows=ordered(table.rows, order, scratch), labels=table.labels[order])
-        sends_labels = party == self.group.labels
+        sends_labels = terms.has_labels(party)
         how |= {"party": party, "fits_alone": sends_labels}
         found = make_uplink(terms, arranged, kept, anchor, options, scratch, **how)
         leaving = np.frombuffer(hashes[order][found.leaves].tobytes(), np.uint8)

@@ -29,6 +29,8 @@ T = TypeVar("T")
 Fingerprints = NDArray[np.uint64]
 KEY_BYTES: Final = 32
 _FIELD_BYTES: Final = 8
+_BLOCK_BYTES: Final = 16
+"""Of AES: its key of 128 bits has as many."""
 _FIRST: Final = 16
 """If so few texts are not all numbers, all of them are not even tried: Arrow words each refusal."""
 
@@ -64,10 +66,10 @@ class RowValues:
         A CBC-MAC needs messages of one length: the key follows from the names of the columns too.
         """
         names = "\x1f".join(self.names).encode()
-        cipher = AES(hashlib.blake2b(names, key=key, digest_size=AES.block_size // 8).digest())
+        cipher = AES(hashlib.blake2b(names, key=key, digest_size=_BLOCK_BYTES).digest())
         encryptor = Cipher(cipher, ECB()).encryptor()  # noqa: S305  # the blocks are chained below
         state = np.zeros((self.rows, 2), "<u8")
-        room = bytearray(state.nbytes + AES.block_size // 8 - 1)  # the library wants more than it fills
+        room = bytearray(state.nbytes + _BLOCK_BYTES - 1)  # the library wants more than it fills
         for place in range(0, len(self.fields), 2):
             for half, values in enumerate(self.fields[place : place + 2]):
                 state[:, half] ^= values

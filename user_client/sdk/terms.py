@@ -29,7 +29,7 @@ from user_client.custody.round_directory import (
     RoundDirectory,
 )
 from user_client.custody.scratch import Scratch
-from user_client.errors import FieldError, TableError
+from user_client.errors import TableError
 from user_client.privacy.information import Information
 from user_client.privacy.isolation import Isolated
 from user_client.sdk import analyst_key, sums_limits
@@ -61,7 +61,6 @@ from user_client.tables import (
     remarks_on_distances,
     remarks_on_empty,
 )
-from user_client.tables.read import parts_of
 
 log = logging.getLogger(__name__)
 
@@ -122,32 +121,33 @@ def check_table(
         given, that of the system for temporary files.
     party : str, optional
         Whose table it is: columns that the terms say it lacks are not read.
+
+    Raises
+    ------
+    TableError
+        If the rows are joined with those of others, and one has no key, or the key of another.
     """
     schema = terms.table_schema if party is None else terms.schema_of(party)
     kept = Scratch(scratch or Path(tempfile.gettempdir())).keep
     group = None if party is None else terms.group_of(party)
-    needs_labels = group is None or group.labels == party
+    keys = None if group is None else _row_keys(group, terms)
+    needs_labels = party is None or terms.has_labels(party)
+    looking: dict[str, Any] = {} if keys is None else {"look": keys.look}
     try:
-        table = encode_table(data, schema, kept, needs_labels=needs_labels)
+        table = encode_table(data, schema, kept, needs_labels=needs_labels, **looking)
     except TableError:
         found, rows = find_misfits(data, schema, needs_labels=needs_labels)
+        if not found:  # it is the row key
+            raise
         return CheckedTable(rows, schema.width, found, None, None, [])
-    if group is not None:
-        _check_row_keys(group, terms, data)
+    if keys is not None:
+        keys.hashes()
     return replace(_checked(terms, schema, data, table, party), has_labels=needs_labels)
 
 
-def _check_row_keys(group: JoinedRows, terms: Terms, data: Any) -> None:
-    """Raise `TableError` unless each row has a key of its own; the hashes are of no use to anybody."""
-    keys = RowKeys(secrets.token_bytes(32), group.row_key, terms.table_schema.missing)
-    rows_before = 0
-    for part in parts_of(data):
-        try:
-            keys.look(part)()
-        except FieldError as error:
-            raise error.in_whole_table(rows_before) from None
-        rows_before += part.num_rows
-    keys.hashes()
+def _row_keys(group: JoinedRows, terms: Terms) -> RowKeys:
+    """Return what refuses a row without a key of its own; these hashes are of no use to anybody."""
+    return RowKeys(secrets.token_bytes(32), group.row_key, terms.table_schema.missing)
 
 
 def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable, party: str | None) -> CheckedTable:

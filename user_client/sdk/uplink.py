@@ -31,7 +31,7 @@ from user_client.sdk.anchor import open_anchor
 from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, level_of
 from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.hold_out import keep_back
-from user_client.sdk.joined_rows import Joining, has_labels, own_group
+from user_client.sdk.joined_rows import Joining, own_group
 from user_client.sdk.ledger_check import follow_ledger, is_entered
 from user_client.sdk.own_map import OwnMap, digest_of_map, packed, unpacked
 from user_client.sdk.payload import make_uplink
@@ -128,7 +128,7 @@ def _prepare_anew(
     opened = open_anchor(session, directory) if terms.group_of(party) else None
     joining = Joining.of(directory, options)
     look = beside(seen.look, joining.keys.look) if joining else seen.look
-    needs_labels = not is_late and has_labels(terms, party)
+    needs_labels = not is_late and terms.has_labels(party)
     table = encode_table(data, terms.schema_of(party), scratch.keep, needs_labels=needs_labels, look=look)
     anchor, commitment = opened or open_anchor(session, directory)
     share = terms.hold_out if options.hold_out is None else options.hold_out
