@@ -13,10 +13,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLContext, create_default_context
-from typing import Any
+from typing import Any, Protocol
 
 START_TIMEOUT_S = 60
 
@@ -37,6 +38,15 @@ def _for_people(program: str, stderr: str) -> str:
     except (ValueError, TypeError, KeyError):
         return stderr
     return "".join([*before, f"{program}: error: {told['detail']}\n{program}: hint: {told['hint']}\n"])
+
+
+class Running(Protocol):
+    """A command that was started, a `subprocess.Popen` of text for example."""
+
+    returncode: int | Any
+
+    def communicate(self, *, timeout: float) -> tuple[str, str]:
+        """Wait for the end and return what was printed on both channels."""
 
 
 def clean_environment() -> dict[str, str]:
@@ -79,7 +89,7 @@ class Institution:
         """Run a command and return its JSON; raise `CommandError` if it fails."""
         return self.finish(words, self.start(*words))
 
-    def finish(self, words: tuple[str, ...], process: subprocess.Popen[str]) -> Any:
+    def finish(self, words: tuple[str, ...], process: Running) -> Any:
         """Wait for a started command and return its JSON; raise `CommandError` if it fails."""
         out, err = process.communicate(timeout=300)
         if process.returncode != 0:
@@ -182,7 +192,7 @@ def found_consortium(analyst: Analyst, lead: Institution, passphrase_file: Path)
     analyst.wait_until_up()
 
 
-def join_all(lead: Institution, others: list[Institution], passphrase_file: Path) -> None:
+def join_all(lead: Institution, others: Sequence[Institution], passphrase_file: Path) -> None:
     """Invite and certify the others; each generates its key in its own directory."""
     for other in others:
         invitation = lead.home / f"{other.name}.invitation.json"

@@ -26,12 +26,13 @@ from analyst_server.installation import open_analyst
 from analyst_server.services import prepare
 from analyst_server.services.analyst import Analyst as OpenedAnalyst
 from analyst_server.settings import Settings
-from odc_demo.actors import Analyst, Institution, found_consortium, join_all
+from odc_demo.actors import Analyst, found_consortium, join_all
 from odc_demo.namespaces import ANALYST_ADDRESS, Star
 from protocol.errors import OdcError
 from runtime import terminal
 from tests.harness import configuration
 from tests.harness.balancer import Balancer, balancer
+from tests.harness.forked import LoadedInstitution
 from user_client import sdk
 from user_client.custody import authority
 from user_client.custody.passphrase import lock
@@ -88,9 +89,9 @@ class Consortium:
     def lead(self) -> Session:
         return self.sessions[self.names[0]]
 
-    def institution(self, name: str) -> Institution:
+    def institution(self, name: str) -> LoadedInstitution:
         """Return the same institution, to be driven by its command."""
-        return Institution(name, self.sessions[name].home.path, self.prefixes.get(name, ()))
+        return LoadedInstitution(name, self.sessions[name].home.path, self.prefixes.get(name, ()))
 
     def go_through(self, name: str, port: int) -> None:
         """Let an institution reach the analyst by another port of this machine."""
@@ -166,7 +167,7 @@ class Consortium:
 
     def run_all(self, names: Sequence[str], *words: str) -> list[Any]:
         """Run the same command at several institutions, all at once; return their answers."""
-        running = [(one, one.start(*words)) for one in map(self.institution, names)]
+        running = [(one, one.begin(*words)) for one in map(self.institution, names)]
         return [one.finish(words, process) for one, process in running]
 
     def play_by_command(
