@@ -23,10 +23,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from analyst_server.blobs import Blobs, DirectoryBlobs, S3Blobs
 from analyst_server.services import certificates
 from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings
-from analyst_server.store import Blobs, DirectoryBlobs, Leases, Records, S3Blobs, place_of
+from analyst_server.store import Leases, Records, place_of
 from protocol.codec import encode
 from protocol.envelope import sign
 from protocol.errors import (

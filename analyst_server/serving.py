@@ -21,6 +21,7 @@ from analyst_server.api.connection import AnalystProtocol
 from analyst_server.api.doors import Doors, Places
 from analyst_server.api.listening import GuardedCountingSocket, GuardedSocket
 from analyst_server.app import create_app
+from analyst_server.blobs import Blobs, S3Blobs, only_server
 from analyst_server.compute import require_certificate, require_dask
 from analyst_server.installation import note_stores, open_analyst
 from analyst_server.notices.notifier import Notifier
@@ -31,7 +32,6 @@ from analyst_server.services.changes import Changes
 from analyst_server.services.end import erase_ended
 from analyst_server.services.rounds import forget_ended_workers
 from analyst_server.settings import Settings, unknown_variables
-from analyst_server.store import Blobs, S3Blobs, only_server
 from analyst_server.telemetry.listener import MetricsListener, Place
 from analyst_server.telemetry.measures import Measures
 from analyst_server.telemetry.traces import traces_from

@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.blobs import DirectoryBlobs, StoredArray, store_array
 from analyst_server.compute.aligned import AlignedRound
 from analyst_server.compute.dask_pool import DaskPool
 from analyst_server.compute.sequence import (
@@ -30,7 +31,6 @@ from analyst_server.compute.sequence import (
     train_model,
 )
 from analyst_server.compute.trained import TrainedModel
-from analyst_server.store import DirectoryBlobs, StoredArray, store_array
 from benchmarks import report
 from benchmarks.memory import peak_mb
 from protocol.alignment_terms import AlignmentTerms

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from analyst_server.blobs import MemoryBlobs, StoredArray
 from analyst_server.compute.sums import SumsSpec, compute_sums
-from analyst_server.store import MemoryBlobs, StoredArray
 from benchmarks.data import Matrix
 from benchmarks.defaults.collaboration import Encoded
 from benchmarks.defaults.tables import LABEL

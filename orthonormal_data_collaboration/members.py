@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from analyst_server.blobs import MemoryBlobs, StoredArray, at_least_single
 from analyst_server.compute.sequence import PartyArrays
-from analyst_server.store import MemoryBlobs, StoredArray, at_least_single
 from orthonormal_data_collaboration.bases import ORTHONORMAL, Condition, basis_under
 from protocol.errors import InputError
 from protocol.messages import ArraySpec

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from analyst_server.blobs import MemoryBlobs, StoredArray
+from analyst_server.compute.aligned import change_dtype
 from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.sequence import InstalledAlignment, RoundResult, RoundSpec, compute_round
 from analyst_server.compute.sums import SumsResult, SumsSpec, compute_sums
-from analyst_server.services.downlinks import change_dtype
-from analyst_server.store import MemoryBlobs, StoredArray
 from orthonormal_data_collaboration.answering import Answer, Mapped, SharedModel
 from orthonormal_data_collaboration.bases import Condition
 from orthonormal_data_collaboration.members import (

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from analyst_server.store import StoredArray
+from analyst_server.blobs import StoredArray
+from protocol.messages import Dtype
+from protocol.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -56,3 +58,8 @@ class AlignedRound:
     """The changes of basis of every method that was compared, in the order of the terms."""
     choice: Mapping[str, Any] | None = None
     """How the method was chosen, as `TrainedModel.choice`; None if the terms name one."""
+
+
+def change_dtype(terms: Terms) -> Dtype:
+    """Return the precision of the uplink, but at least single: all rows pass through G_i, which is small."""
+    return "f8" if terms.rep_dtype == "f8" else "f4"

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.alignment import AnchorRepError, Diagnostics, align
+from analyst_server.blobs import Blobs
 from analyst_server.compute.aligned import SuspectedParty
 from analyst_server.compute.model_registry import first_model_of, task_of, trainable_of
 from analyst_server.compute.sequence import RoundSpec
 from analyst_server.compute.training_rows import TrainingPart, left_out_of, training_parts
-from analyst_server.store import Blobs
 from analyst_server.training.alignments import Alignments
 from analyst_server.training.axes import principal_axes
 from analyst_server.training.choosing import Choice

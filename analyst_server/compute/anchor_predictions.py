@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.blobs import Blobs, StoredArray, at_least_single
 from analyst_server.compute.sequence import RoundSpec
-from analyst_server.store import Blobs, StoredArray, at_least_single
 from protocol.arrays import little_endian, raw_bytes
 
 _BATCH_ROWS: Final = 8192

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from analyst_server.store import Blobs, DamagedBlobError, StoredArray
+from analyst_server.blobs import Blobs, DamagedBlobError, StoredArray
 from analyst_server.training import progress
 
 

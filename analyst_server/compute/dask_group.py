@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.alignment import Work
-from analyst_server.store import Blobs, DamagedBlobError, StoredArray, at_least_single, store_arrays
+from analyst_server.blobs import Blobs, DamagedBlobError, StoredArray, at_least_single, store_arrays
 
 Matrix = NDArray[Any]
 Anchored = tuple[StoredArray, StoredArray | None]

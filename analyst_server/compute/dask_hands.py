@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_server.alignment import AnchorReps, SpreadReps, Work
+from analyst_server.blobs import Blobs, StoredArray
 from analyst_server.compute.dask_group import (
     Anchored,
     Answer,
@@ -27,7 +28,6 @@ from analyst_server.compute.dask_group import (
 from analyst_server.compute.dask_step import run_here
 from analyst_server.compute.sequence import PartyArrays, RoundSpec
 from analyst_server.compute.spreading import Hands
-from analyst_server.store import Blobs, StoredArray
 from analyst_server.training import progress
 
 T = TypeVar("T")

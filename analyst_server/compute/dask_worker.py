@@ -19,10 +19,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from analyst_server.blobs import remember_access
 from analyst_server.compute.dask_pool import require_certificate, require_dask, scheduler_of
 from analyst_server.compute.pool import confine, end_with_parent
 from analyst_server.compute.sequence import load_libraries
-from analyst_server.store import remember_access
 from runtime.files import make_directory
 
 log = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.blobs import Blobs, StoredArray, store_array, store_blocks
 from analyst_server.compute.checking import require_intact
 from analyst_server.compute.sequence import PartyArrays, RoundSpec
-from analyst_server.store import Blobs, StoredArray, store_array, store_blocks
 from protocol.joined_rows import ROW_KEY_BYTES, JoinedRows
 
 AT_ONCE_ROWS: Final = 2**16

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from analyst_server.blobs import Blobs, StoredArray
 from analyst_server.compute.joining import JoinedParties
 from analyst_server.compute.sequence import RoundResult, RoundSpec
 from analyst_server.compute.training_rows import training_rows
-from analyst_server.store import Blobs, StoredArray
 from analyst_server.training import progress
 from protocol.alignment_terms import AutoAlignmentTerms
 from runtime.denormals import tiny_as_zero

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.blobs import Blobs, StoredArray, at_least_single, store_array
 from analyst_server.compute.sequence import PartyArrays
-from analyst_server.store import Blobs, StoredArray, at_least_single, store_array
 
 
 @dataclass(frozen=True)

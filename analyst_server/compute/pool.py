@@ -20,7 +20,7 @@ import analyst_server
 import metering
 import protocol
 import runtime
-from analyst_server.store import remember_access
+from analyst_server.blobs import remember_access
 from analyst_server.training import progress
 from analyst_server.training.progress import Told
 from runtime import confinement

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.blobs import Blobs, StoredArray, store_array
 from analyst_server.compute.aligned import Agreement, AlignedRound, SuspectedParty
 from analyst_server.compute.trained import TrainedGroup, TrainedModel
-from analyst_server.store import Blobs, StoredArray, store_array
 from analyst_server.training import progress
 from protocol.alignment_terms import AlignmentTarget, AnyAlignmentTerms, AutoAlignmentTerms
 from protocol.joined_rows import JoinedRows

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from analyst_server.store import Blobs, DamagedBlobError, id_of
+from analyst_server.blobs import Blobs, DamagedBlobError, id_of
 
 _AT: Final = "at the compute worker "
 

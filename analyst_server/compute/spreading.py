@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from analyst_server.blobs import Blobs, StoredArray, at_least_single
 from analyst_server.compute.checking import require_intact
 from analyst_server.compute.sequence import PartyArrays, RoundSpec
-from analyst_server.store import Blobs, StoredArray, at_least_single
 
 if TYPE_CHECKING:  # loading the room of alignment takes as long as the rest of the server
     from analyst_server.alignment import AnchorReps

@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.blobs import Blobs, StoredArray, store_array
 from analyst_server.compute.sequence import Run, here
 from analyst_server.compute.trained import TrainedModel
-from analyst_server.store import Blobs, StoredArray, store_array
 from analyst_server.training import progress
 from protocol.labels import AnyLabel
 from protocol.model_terms import QuadraticDiscriminantTerms

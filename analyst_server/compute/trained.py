@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from analyst_server.store import StoredArray
+from analyst_server.blobs import StoredArray
 
 
 @dataclass(frozen=True)

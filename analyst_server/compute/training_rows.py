@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.store import Blobs, at_least_single
+from analyst_server.blobs import Blobs, at_least_single
 from analyst_server.training.dithered_rows import allow_for_dither
 from analyst_server.training.far_rows import bring_nearer
 from protocol.arrays import dequantise

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from analyst_server.blobs import Blobs
 from analyst_server.services.acts import note_step
 from analyst_server.services.stored import read_stored
-from analyst_server.store import Blobs, Collaboration, Leases, LedgerRow, Member, Records, Unit
+from analyst_server.store import Collaboration, Leases, LedgerRow, Member, Records, Unit
 from protocol.codec import M, Message
 from protocol.envelope import Verified, derive, sign, verify
 from protocol.errors import (

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from analyst_server.blobs import Blobs, DamagedBlobError
 from analyst_server.compute.checking import damaged_arrays
 from analyst_server.compute.sequence import Run
 from analyst_server.compute.sight import worker_of
 from analyst_server.services.stored import blob_key, damaged_key, stored_arrays
-from analyst_server.store import Blobs, Collaboration, DamagedBlobError, Uplink, UplinkState
+from analyst_server.store import Collaboration, Uplink, UplinkState
 from protocol.states import State
 
 

@@ -16,11 +16,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from analyst_server.blobs import StoredArray
+from analyst_server.compute.aligned import change_dtype
 from analyst_server.compute.sequence import RoundResult
 from analyst_server.compute.sums import SumsResult
 from analyst_server.services.analyst import Analyst, find, find_as_member, move, stored_terms
 from analyst_server.services.stored import stored_downlink, stored_manifest
-from analyst_server.store import Collaboration, Downlink, StoredArray, Unit, Uplink
+from analyst_server.store import Collaboration, Downlink, Unit, Uplink
 from protocol.arrays import Layout, frame, little_endian, raw_bytes, specify
 from protocol.codec import digest
 from protocol.errors import (
@@ -36,7 +38,6 @@ from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec, DownlinkManifest, Dtype
 from protocol.states import Event, State
 from protocol.sums import TOTAL
-from protocol.terms import Terms
 
 
 def result_key(collaboration_id: str, spec: ArraySpec) -> str:
@@ -320,8 +321,3 @@ def _write_arrays(
         place = result.parties.index(group.labels if group else uplink.party)
         rows = group.block_of(uplink.party) if group else slice(stored_manifest(uplink).rep.shape[1])
         yield as_blob("change_of_basis", changes[place][rows], dtype), model_in(own.onnx_file)
-
-
-def change_dtype(terms: Terms) -> Dtype:
-    """Return the precision of the uplink, but at least single: all rows pass through G_i, which is small."""
-    return "f8" if terms.rep_dtype == "f8" else "f4"

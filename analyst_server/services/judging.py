@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from analyst_server.blobs import DamagedBlobError
 from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.sequence import Run, here
 from analyst_server.compute.trained import scores_as_json
@@ -25,7 +26,7 @@ from analyst_server.services.rounds import (
     spec_of,
     take_lease,
 )
-from analyst_server.store import Collaboration, DamagedBlobError, Unit
+from analyst_server.store import Collaboration, Unit
 from protocol.errors import RoundFailedError
 
 log = logging.getLogger(__name__)

@@ -11,13 +11,14 @@ import time
 import uuid
 from contextlib import suppress
 
+from analyst_server.blobs import DamagedBlobError, StoredArray
 from analyst_server.compute.latecomers import LatecomerSpec, align_latecomer
 from analyst_server.compute.sequence import Run, here
 from analyst_server.services import damage, downlinks, newer, own_arrays
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.rounds import arrays_of, in_order, owned, take_lease
 from analyst_server.services.stored import blob_key, stored_downlink
-from analyst_server.store import Collaboration, DamagedBlobError, StoredArray, Unit, Uplink
+from analyst_server.store import Collaboration, Unit, Uplink
 from protocol.codec import digest
 from protocol.errors import RoundFailedError
 from protocol.states import Event

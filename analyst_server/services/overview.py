@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from analyst_server.blobs import Blobs
 from analyst_server.services import damage, rounds
 from analyst_server.services.analyst import Analyst, readable_outline
 from analyst_server.services.awaited import Act, Awaited, awaited
 from analyst_server.services.end import ENDED
-from analyst_server.store import Blobs, Collaboration, Unit, UplinkState
+from analyst_server.store import Collaboration, Unit, UplinkState
 from protocol.states import State
 
 HELD: Final = "held"

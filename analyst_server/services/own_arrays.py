@@ -10,10 +10,11 @@ import logging
 import secrets
 from typing import Final
 
+from analyst_server.blobs import STORE_ID_KEY, id_of
 from analyst_server.services.acts import note
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.stored import blob_key
-from analyst_server.store import STORE_ID_KEY, Unit, id_of
+from analyst_server.store import Unit
 from protocol.errors import StorageBusyError, StorageError
 from protocol.states import State
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
+from analyst_server.blobs import DamagedBlobError, StoredArray
 from analyst_server.compute.judging import Unjudged
 from analyst_server.compute.sequence import (
     PartyArrays,
@@ -28,7 +29,7 @@ from analyst_server.services import damage, downlinks, newer, own_arrays
 from analyst_server.services.analyst import Analyst, find, move, stored_terms
 from analyst_server.services.joined import require_whole_groups, with_their_groups
 from analyst_server.services.stored import stored_arrays, stored_manifest
-from analyst_server.store import Collaboration, DamagedBlobError, StoredArray, Unit, Uplink
+from analyst_server.store import Collaboration, Unit, Uplink
 from protocol.answers import Computing
 from protocol.errors import OutOfOrderError, RoundFailedError
 from protocol.states import Event, State

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from analyst_server.store import Reserved, StoredArray, Uplink, UplinkState
+from analyst_server.blobs import StoredArray
+from analyst_server.store import Reserved, Uplink, UplinkState
 from protocol.codec import M
 from protocol.envelope import decode_stored
 from protocol.errors import ProtocolError

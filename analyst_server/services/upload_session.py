@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from analyst_server.blobs import Blobs
 from analyst_server.services.stored import damaged_key, partial_key
-from analyst_server.store import Blobs
 from protocol.arrays import (
     DIGEST_BYTES,
     ArrayDigest,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Final, NamedTuple, TypedDict
 
+from analyst_server.blobs import Blobs
 from analyst_server.services import damage, retention, rounds
 from analyst_server.services.analyst import (
     Analyst,
@@ -20,7 +21,6 @@ from analyst_server.services.analyst import (
 from analyst_server.services.awaited import THE_ANALYST, awaited
 from analyst_server.services.stored import blob_key, partial_key
 from analyst_server.store import (
-    Blobs,
     Collaboration,
     DownlinkState,
     LedgerRow,

@@ -1,7 +1,4 @@
-"""The id of a store of arrays: the same random number in it and in the records that speak of what is in it.
-
-A directory that is not mounted looks like an empty one. By its id a store is told from another.
-"""
+"""Which store of arrays the records speak of (`analyst_server.blobs.store_id`)."""
 
 from __future__ import annotations
 
@@ -10,14 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from analyst_server.store.blobs import Blobs
 from analyst_server.store.questions import Questions
 from analyst_server.store.tables import StoreRow
 
-STORE_ID_KEY: Final = "store-id"
-"""A blob like all others, so that whoever copies a store copies it. No round has a folder of this name."""
 _ARRAYS: Final = "arrays"
-_MOST_BYTES: Final = 64
 
 
 class StoreIds(Questions):
@@ -32,14 +25,6 @@ class StoreIds(Questions):
         """Note the id; of several processes that note the first, all but one are overtaken."""
         self._session.merge(StoreRow(name=_ARRAYS, id=store_id))
         self._session.flush()
-
-
-def id_of(blobs: Blobs) -> str | None:
-    """Return the id that a store has, None if it has none; raises `OSError` if it cannot be read."""
-    try:
-        return blobs.read_copy(STORE_ID_KEY, 0, _MOST_BYTES).decode(errors="replace")
-    except FileNotFoundError:
-        return None
 
 
 def store_id_in(copy: Path) -> str | None:

@@ -278,7 +278,7 @@ class NoticeRow(Base):
 
 
 class StoreRow(Base):
-    """A store beside the records that they speak of (`store.store_ids`)."""
+    """A store beside the records that they speak of (`blobs.store_id`)."""
 
     __tablename__ = "stores"
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from analyst_server.blobs import MemoryBlobs, StoredArray
 from analyst_server.compute.aligned import AlignedRound
 from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.sequence import (
@@ -21,7 +22,6 @@ from analyst_server.compute.sequence import (
     compute_round,
 )
 from analyst_server.compute.training_rows import TrainingRows, training_rows
-from analyst_server.store import MemoryBlobs, StoredArray
 from benchmarks.data import Matrix
 from orthonormal_data_collaboration.answering import Mapped, SharedModel
 from protocol.alignment_terms import AlignmentTerms

@@ -19,9 +19,9 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.blobs import DirectoryBlobs, store_array
 from analyst_server.compute.sequence import PartyArrays, RoundSpec, align_parties, load_libraries, train_model
 from analyst_server.services.work import Size
-from analyst_server.store import DirectoryBlobs, store_array
 from odc_demo.measured import cost_of
 from orthonormal_data_collaboration.bases import turned
 from protocol.alignment_terms import AlignmentTerms

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_server.blobs import Blobs, DirectoryBlobs
 from analyst_server.services import prepare
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest, UploadStatus
-from analyst_server.store import Blobs, Collaboration, DirectoryBlobs, Enrolled, Leases, Records
+from analyst_server.store import Collaboration, Enrolled, Leases, Records
 from protocol.alignment_terms import AlignmentTerms
 from protocol.anchor_terms import AnchorTerms
 from protocol.arrays import chunks_of, frame, little_endian, quantise, raw_bytes, specify

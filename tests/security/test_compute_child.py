@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from analyst_server.blobs import S3Blobs
 from analyst_server.compute import process_pool, stop_process_pool
 from analyst_server.compute.pool import MOST_OPEN_FILES
 from analyst_server.compute.sequence import load_libraries
-from analyst_server.store import S3Blobs
 from protocol.errors import StorageBusyError
 from runtime.confinement import landlock_version, see_only
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from analyst_server.blobs import StoredArray
 from analyst_server.compute.sequence import compute_round
 from analyst_server.installation import open_analyst
 from analyst_server.services import rounds
 from analyst_server.services.stored import stored_arrays
 from analyst_server.settings import Settings
-from analyst_server.store import StoredArray
 from protocol.codec import digest
 from protocol.messages import Receipt, UplinkManifest
 from protocol.states import Event

@@ -17,11 +17,12 @@ import pytest
 from typer.testing import CliRunner
 
 from analyst_server.backup import LIST_FILE, back_up, restore
+from analyst_server.blobs import DirectoryBlobs
 from analyst_server.cli import app
 from analyst_server.installation import note_stores, require_noted_stores
 from analyst_server.services import end
 from analyst_server.settings import Settings
-from analyst_server.store import DirectoryBlobs, Records
+from analyst_server.store import Records
 from analyst_server.store.revisions import NEWEST
 from protocol.errors import DiskFullError, InputError, StorageError, UnreadableFileError
 from runtime.files import write_whole

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from analyst_server.backup import back_up, restore
+from analyst_server.blobs import STORE_ID_KEY, id_of
 from analyst_server.installation import open_analyst
 from analyst_server.services import own_arrays
 from analyst_server.settings import Settings
-from analyst_server.store import STORE_ID_KEY, id_of
 from protocol.errors import InputError
 from tests.harness import configuration
 from tests.harness.certificates import NOW

@@ -18,10 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from analyst_server.api.doors import Doors, Places
 from analyst_server.app import create_app
+from analyst_server.blobs import DirectoryBlobs
 from analyst_server.services import rounds
 from analyst_server.services.readiness import Readiness
 from analyst_server.settings import Settings
-from analyst_server.store import DirectoryBlobs
 from analyst_server.telemetry.collected import FRESH_S, Collected
 from analyst_server.telemetry.listener import MetricsListener, Place
 from analyst_server.telemetry.measures import Measures

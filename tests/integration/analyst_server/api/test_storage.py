@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from analyst_server.store import DirectoryBlobs, Records, sqlite
+from analyst_server.blobs import DirectoryBlobs
+from analyst_server.store import Records, sqlite
 from tests.harness.app import Api, slug
 from tests.harness.world import HOSPITAL, make_uplink
 

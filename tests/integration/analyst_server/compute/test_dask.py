@@ -16,14 +16,7 @@ import pytest
 from distributed import Client
 from numpy.typing import NDArray
 
-from analyst_server.compute.aligned import AlignedRound
-from analyst_server.compute.dask_hands import DaskHands
-from analyst_server.compute.dask_look import LOOK_S, DaskLook
-from analyst_server.compute.dask_pool import DaskPool
-from analyst_server.compute.sequence import PartyArrays, RoundSpec, align_parties
-from analyst_server.compute.sight import ArraysNotSeenError, worker_of
-from analyst_server.compute.spreading import spread_by
-from analyst_server.store import (
+from analyst_server.blobs import (
     STORE_ID_KEY,
     DamagedBlobError,
     DirectoryBlobs,
@@ -31,6 +24,13 @@ from analyst_server.store import (
     id_of,
     store_array,
 )
+from analyst_server.compute.aligned import AlignedRound
+from analyst_server.compute.dask_hands import DaskHands
+from analyst_server.compute.dask_look import LOOK_S, DaskLook
+from analyst_server.compute.dask_pool import DaskPool
+from analyst_server.compute.sequence import PartyArrays, RoundSpec, align_parties
+from analyst_server.compute.sight import ArraysNotSeenError, worker_of
+from analyst_server.compute.spreading import spread_by
 from odc_demo.actors import free_port
 from protocol.alignment_terms import AlignmentTerms
 from protocol.labels import Label

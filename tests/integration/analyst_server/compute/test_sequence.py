@@ -13,11 +13,11 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from analyst_server.blobs import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray, at_least_single, store_array
 from analyst_server.compute.judging import Unjudged, judge_model
 from analyst_server.compute.sequence import RoundResult, RoundSpec, compute_round
 from analyst_server.compute.training_rows import training_parts
 from analyst_server.services import downlinks, end, judging, rounds
-from analyst_server.store import Blobs, DirectoryBlobs, MemoryBlobs, StoredArray, at_least_single, store_array
 from analyst_server.training import onnx_file
 from protocol.alignment_terms import AlignmentTerms, AutoAlignmentTerms
 from protocol.anchor_terms import AnchorTerms

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyst_server.store import DirectoryBlobs, MemoryBlobs
+from analyst_server.blobs import DirectoryBlobs, MemoryBlobs
 from protocol.arrays import DIGEST_BYTES, raw_bytes
 from protocol.errors import (
     DigestMismatchError,

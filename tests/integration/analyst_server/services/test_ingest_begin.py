@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyst_server.store import DirectoryBlobs
+from analyst_server.blobs import DirectoryBlobs
 from protocol.codec import digest
 from protocol.envelope import seed_commitment
 from protocol.errors import (

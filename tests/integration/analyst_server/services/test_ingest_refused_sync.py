@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from analyst_server.blobs import DirectoryBlobs
 from analyst_server.services.stored import blob_key
-from analyst_server.store import DirectoryBlobs
 from protocol.arrays import raw_bytes
 from protocol.errors import OffsetMismatchError, UploadSupersededError
 from tests.harness.uploads import MANY_ROWS, hospital, offset_after, stored, whole_file

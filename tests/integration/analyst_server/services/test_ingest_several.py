@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from analyst_server.blobs import Blobs, DirectoryBlobs, S3Blobs
 from analyst_server.services import views
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.stored import blob_key
 from analyst_server.services.upload_session import Append
-from analyst_server.store import Blobs, DirectoryBlobs, Records, S3Blobs
+from analyst_server.store import Records
 from protocol.arrays import raw_bytes
 from protocol.errors import OdcError, OffsetMismatchError, UploadSupersededError
 from tests.harness.s3 import BUCKET, s3_server

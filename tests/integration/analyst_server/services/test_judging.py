@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from analyst_server.blobs import StoredArray
 from analyst_server.compute.judging import judge_model
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import end, judging, latecomers, report, rounds
 from analyst_server.services.end import erase_arrays
-from analyst_server.store import StoredArray
 from protocol.errors import RoundFailedError
 from protocol.messages import PrivacyRecord
 from protocol.model_terms import ModelPrivacyTerms

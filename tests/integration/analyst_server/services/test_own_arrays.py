@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from analyst_server.blobs import STORE_ID_KEY, DirectoryBlobs, id_of
 from analyst_server.services import own_arrays, scrub
-from analyst_server.store import STORE_ID_KEY, DirectoryBlobs, id_of
 from protocol.errors import OffsetMismatchError, StorageError
 from tests.harness.computing import claim
 from tests.harness.uploads import whole_file

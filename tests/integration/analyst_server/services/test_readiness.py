@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
+from analyst_server.blobs import STORE_ID_KEY, DirectoryBlobs
 from analyst_server.services import own_arrays
 from analyst_server.services.readiness import FRESH_S, Readiness
-from analyst_server.store import STORE_ID_KEY, DirectoryBlobs
 from tests.harness.world import World
 
 ALL = {"database": "ok", "arrays": "ok", "disk": "ok", "compute": "ok"}

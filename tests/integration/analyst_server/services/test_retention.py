@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from analyst_server.blobs import DirectoryBlobs
 from analyst_server.services import retention, rounds, views
-from analyst_server.store import DirectoryBlobs
 from protocol.errors import OutOfOrderError, StorageBusyError
 from protocol.states import State
 from runtime.waiting import look_until

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analyst_server.blobs import MemoryBlobs, StoredArray
 from analyst_server.compute.sequence import align_parties, compute_round, train_model
 from analyst_server.services import downlinks, end, report, rounds, views
-from analyst_server.store import MemoryBlobs, StoredArray
 from protocol.alignment_terms import AlignmentTerms
 from protocol.anchor_terms import AnchorTerms
 from protocol.codec import digest

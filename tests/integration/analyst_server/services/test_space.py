@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from analyst_server.blobs import DirectoryBlobs
 from analyst_server.services import end, rounds
 from analyst_server.services.ingest import Ingest
 from analyst_server.services.space import KEPT_FREE_BYTES
-from analyst_server.store import DirectoryBlobs, sqlite
+from analyst_server.store import sqlite
 from protocol.errors import DiskFullError, LimitExceededError
 from runtime.storage import RETRY_FULL_DISK_S
 from tests.harness.statements import statements

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from analyst_server.blobs import DamagedBlobError
 from analyst_server.compute.sight import ArraysNotSeenError, at
 from analyst_server.services import judging, latecomers, rounds, views
 from analyst_server.services import worker as worker_module
 from analyst_server.services.stored import blob_key
-from analyst_server.store import DamagedBlobError, Uplink
+from analyst_server.store import Uplink
 from tests.harness.computing import LEASE_S, Pool, Watched, release_and_follow
 from tests.harness.uploads import whole_file
 from tests.harness.world import HOSPITAL, LEAD, World, identity

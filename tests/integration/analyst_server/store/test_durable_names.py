@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst_server.store import DirectoryBlobs
+from analyst_server.blobs import DirectoryBlobs
 
 KEY = "collaboration/uplinks/one"
 

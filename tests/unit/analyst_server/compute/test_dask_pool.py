@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from distributed import KilledWorker
 
+from analyst_server.blobs import DirectoryBlobs, S3Blobs
 from analyst_server.compute.dask_pool import (
     ComputeUnreachableError,
     DaskPool,
@@ -19,7 +20,6 @@ from analyst_server.compute.dask_pool import (
 from analyst_server.compute.dask_step import apart
 from analyst_server.compute.sums import SumsSpec
 from analyst_server.settings import Settings
-from analyst_server.store import DirectoryBlobs, S3Blobs
 from odc_demo.actors import free_port
 from protocol.errors import InputError
 

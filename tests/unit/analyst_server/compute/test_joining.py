@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from analyst_server.blobs import DamagedBlobError, MemoryBlobs, StoredArray, store_array, store_blocks
 from analyst_server.compute import joining
 from analyst_server.compute.joining import JoinedParties, join_rows
 from analyst_server.compute.sequence import PartyArrays, RoundSpec
-from analyst_server.store import DamagedBlobError, MemoryBlobs, StoredArray, store_array, store_blocks
 from protocol.alignment_terms import AlignmentTerms
 from protocol.joined_rows import JoinedRows
 from protocol.labels import Label

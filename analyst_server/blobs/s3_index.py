@@ -1,4 +1,4 @@
-"""The index of a blob in S3: which pieces it has (`analyst_server.store.s3`)."""
+"""The index of a blob in S3: which pieces it has (`analyst_server.blobs.s3`)."""
 
 from __future__ import annotations
 

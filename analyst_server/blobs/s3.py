@@ -30,8 +30,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
-from analyst_server.store.blobs import RETRY_AFTER_S, Blobs, too_short
-from analyst_server.store.s3_index import Growing, Index
+from analyst_server.blobs.s3_index import Growing, Index
+from analyst_server.blobs.stores import RETRY_AFTER_S, Blobs, too_short
 from protocol.errors import InputError, StorageBusyError, StorageError
 
 HELD_BACK_BYTES: Final = 8 * 2**20

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analyst_server.store import DamagedBlobError, DirectoryBlobs, MemoryBlobs, StoredArray, store_arrays
+from analyst_server.blobs import DamagedBlobError, DirectoryBlobs, MemoryBlobs, StoredArray, store_arrays
 from protocol.arrays import raw_bytes, specify
 
 KEY = "collaboration/uplinks/one"

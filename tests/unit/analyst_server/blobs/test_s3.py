@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst_server.store import S3Blobs
+from analyst_server.blobs import S3Blobs
 from protocol.errors import InputError
 
 PROXY = "http://proxy.example:3128"

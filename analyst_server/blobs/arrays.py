@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_server.store.blobs import Blobs
+from analyst_server.blobs.stores import Blobs
 from protocol.arrays import ArrayDigest, chunks_of, dequantise, raw_bytes
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import ArraySpec

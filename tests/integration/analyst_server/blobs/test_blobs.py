@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from obstore.store import S3Store
 
-from analyst_server.store import (
+from analyst_server.blobs import (
     STORE_ID_KEY,
     Blobs,
     DamagedBlobError,
@@ -24,7 +24,7 @@ from analyst_server.store import (
     id_of,
     store_array,
 )
-from analyst_server.store.s3 import HELD_BACK_BYTES
+from analyst_server.blobs.s3 import HELD_BACK_BYTES
 from protocol.errors import InputError, StorageBusyError, StorageError
 from runtime.files import hold
 from tests.harness.s3 import BUCKET, S3, s3_server
@@ -302,7 +302,7 @@ def test_an_append_that_has_begun_is_waited_for_when_a_file_is_handed_over(tmp_p
 def test_an_append_that_does_not_end_is_waited_for_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analyst_server.store.blobs.HAND_OVER_S", 0.01)
+    monkeypatch.setattr("analyst_server.blobs.stores.HAND_OVER_S", 0.01)
     blobs = DirectoryBlobs(tmp_path)
     blobs.append(KEY, 0, b"abc")
     descriptor = os.open(tmp_path / f"{KEY}.part", os.O_RDWR)
@@ -380,7 +380,7 @@ class TestS3:
     def test_a_long_range_lies_in_a_file_without_a_name(
         self, in_s3: S3Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("analyst_server.store.s3.MAPPED_FROM_BYTES", 1000)
+        monkeypatch.setattr("analyst_server.blobs.s3.MAPPED_FROM_BYTES", 1000)
         content = np.random.default_rng(3).bytes(20_000)
         in_s3.write(KEY, content)
         found = in_s3.read(KEY, 5, 15_000)
@@ -422,7 +422,7 @@ class TestS3:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        monkeypatch.setattr("analyst_server.store.s3.RETRIES", {"max_retries": 1})
+        monkeypatch.setattr("analyst_server.blobs.s3.RETRIES", {"max_retries": 1})
         for act in (in_s3.exists, in_s3.read, lambda key: in_s3.write(key, b"content"), in_s3.erase):
             with pytest.raises(StorageBusyError, match="does not answer") as caught:
                 act(KEY)

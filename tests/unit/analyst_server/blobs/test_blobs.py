@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analyst_server.store import DirectoryBlobs, MemoryBlobs, only_server
+from analyst_server.blobs import DirectoryBlobs, MemoryBlobs, only_server
 from protocol.errors import InputError
 
 KEY = "collaboration/uplinks/one"
