@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -89,36 +90,73 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        meter = Meter(analyst.records, settings.bytes_counted_by, analyst.clock, measures.carried)
-        looks = RegularLooks(partial(certificates.follow_revocations, analyst), CertificateEnd(analyst).look)
-        # a thread of its own: one that waits for a scheduler follows no revocation
-        dask_looks = RegularLooks(dask.look, every_s=LOOK_EVERY_S)
-        workers.start()
-        meter.start()
-        if notifier is not None:
-            notifier.start()
-        looks.start()
-        dask_looks.start()
+        background = _Background(
+            requests,
+            workers,
+            Meter(analyst.records, settings.bytes_counted_by, analyst.clock, measures.carried),
+            (
+                RegularLooks(partial(certificates.follow_revocations, analyst), CertificateEnd(analyst).look),
+                # a thread of its own: one that waits for a scheduler follows no revocation
+                RegularLooks(dask.look, every_s=LOOK_EVERY_S),
+            ),
+            notifier,
+            traces,
+        )
+        background.start()
         try:
             yield {
-                "meter": meter,
+                "meter": background.meter,
                 "workers": workers,
                 "doors": doors,
                 "connection_timeout_s": settings.connection_timeout_s,
             }
         finally:
-            await requests.wait_until_over(LAST_WORDS_S)
-            if notifier is not None:
-                await to_thread.run_sync(notifier.stop)
-            await to_thread.run_sync(workers.stop)
-            meter.stop()
-            await to_thread.run_sync(looks.stop)
-            await to_thread.run_sync(dask_looks.stop)
-            if traces is not None:  # here: after the lifespan uvicorn ends the process by the signal it got
-                await to_thread.run_sync(traces.close)
+            await background.stop()
             analyst.records.dispose()
 
     app = _Analyst(lifespan=lifespan, openapi_url=None)  # an operation of the table serves it
+    _share(app, analyst, settings, readiness)
+    for room in (*API, *BROWSER):
+        app.include_router(room.router)
+    for kind, handler in ON_ERROR.items():
+        app.add_exception_handler(kind, handler)
+    _guard(app, analyst, settings, requests, measures)
+    return app
+
+
+@dataclass(frozen=True)
+class _Background:
+    """What runs beside the requests, for as long as the application does."""
+
+    requests: Requests
+    workers: Workers
+    meter: Meter
+    looks: tuple[RegularLooks, ...]
+    notifier: Notifier | None
+    traces: Traces | None
+
+    def start(self) -> None:
+        self.workers.start()
+        self.meter.start()
+        if self.notifier is not None:
+            self.notifier.start()
+        for look in self.looks:
+            look.start()
+
+    async def stop(self) -> None:
+        await self.requests.wait_until_over(LAST_WORDS_S)
+        if self.notifier is not None:
+            await to_thread.run_sync(self.notifier.stop)
+        await to_thread.run_sync(self.workers.stop)
+        self.meter.stop()
+        for look in self.looks:
+            await to_thread.run_sync(look.stop)
+        if self.traces is not None:  # here: after the lifespan uvicorn ends the process by the signal it got
+            await to_thread.run_sync(self.traces.close)
+
+
+def _share(app: FastAPI, analyst: Analyst, settings: Settings, readiness: Readiness) -> None:
+    """Put what the routes need into the state of the application."""
     app.state.analyst = analyst
     app.state.ingest = Ingest(analyst)
     app.state.completing = 0
@@ -128,10 +166,12 @@ def create_app(
     app.state.changes = Changes(analyst.records)
     app.state.status_wait_s = settings.status_wait_s
     app.state.sessions = Sessions(analyst)
-    for room in (*API, *BROWSER):
-        app.include_router(room.router)
-    for kind, handler in ON_ERROR.items():
-        app.add_exception_handler(kind, handler)
+
+
+def _guard(
+    app: FastAPI, analyst: Analyst, settings: Settings, requests: Requests, measures: Measures
+) -> None:
+    """Put around the routes what every request passes, from the inside out."""
     check_token = partial(api_tokens.check, analyst)
     app.add_middleware(RequireIdentity, root=analyst.root, clock=analyst.clock, check_token=check_token)
     certificate = analyst.certificate.public_bytes(Encoding.DER)
@@ -142,7 +182,6 @@ def create_app(
             BehindBalancer, root=analyst.root, clock=analyst.clock, certificate=analyst.certificate
         )
     app.add_middleware(AccessLog, observe=measures.request)
-    return app
 
 
 class _Analyst(FastAPI):

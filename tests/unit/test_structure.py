@@ -14,6 +14,9 @@ from tests.harness.tree import PACKAGES, REPOSITORY
 TESTS = REPOSITORY / "tests"
 MAX_LINES = 450
 """A longer file has a second subject, which deserves a file and a name of its own."""
+MAX_BODY_LINES = 60
+"""Of a function, without its signature and docstring. A longer one does more than its name says."""
+GENERATED = "migrations"
 SHARED = ("tests.harness", "tests.vectors", "tests.faults.campaign", "tests.fuzz")
 """What a file of tests may import from the tests."""
 
@@ -50,6 +53,29 @@ def test_every_package_is_measured() -> None:
 def test_no_file_is_too_long(folder: str) -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in (REPOSITORY / folder).rglob("*.py")}
     assert {str(path): lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def bodies(source: str) -> Iterator[tuple[str, int]]:
+    """Yield the name of each function, and the lines of its body without the docstring."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first, *others = node.body
+            is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            begin = others[0] if is_docstring and others else first
+            yield node.name, (node.end_lineno or 0) - begin.lineno + 1
+
+
+@pytest.mark.parametrize("folder", sorted({*PACKAGES, "deploy"} - {"tests"}))
+def test_no_function_is_too_long(folder: str) -> None:
+    files = (path for path in (REPOSITORY / folder).rglob("*.py") if GENERATED not in path.parts)
+    found = {f"{path}:{name}": lines for path in files for name, lines in bodies(path.read_text())}
+    assert {name: lines for name, lines in found.items() if lines > MAX_BODY_LINES} == {}
+
+
+def test_the_lines_of_a_function_are_counted_without_its_signature_and_docstring() -> None:
+    source = 'def f(\n    x,\n):\n    """One.\n\n    Two."""\n    a = x\n\n    return a\n'
+    assert list(bodies(source)) == [("f", 3)]
+    assert list(bodies("async def g():\n    pass\n")) == [("g", 1)]
 
 
 def jointed(source: str) -> list[str]:

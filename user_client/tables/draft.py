@@ -129,14 +129,7 @@ def draft_schema(
     for name in {*imputes, *logarithms} & {*of_label, *exclude}:
         raise InputError(f"column '{name}' is no feature: --impute and --logarithm are for columns that are")
     texts = tuple(dict.fromkeys((*MISSING_TEXTS, *missing)))
-    if task == "multilabel":
-        drafted = several_labels(table, labels, texts)
-    elif event is not None:
-        drafted = survival_label(table, labels[0], texts, event)
-    elif task == "number":
-        drafted = number_label(table, labels[0], texts, label_range)
-    else:
-        drafted = classes_label(table, labels[0], texts, classes)
+    drafted = _drafted_label(table, labels, texts, task, classes, label_range, event)
     names = [name for name in table.column_names if name not in (*of_label, *exclude)]
     told = [*categories, *dates, *durations, *ordinals, *logarithms]
     categories, ordinals, of_types = with_types(table, names, told, categories, ordinals, texts)
@@ -167,16 +160,38 @@ def draft_schema(
         *_remarks(table, columns, drafted, texts),
     ]
     content = [column.content for column in columns.values() if column is not None]
-    for column in content:
-        if column["name"] in logarithms and "scale" not in column:
-            raise InputError(
-                f"column '{column['name']}' holds no numbers: --logarithm needs them, or a --duration"
-            )
+    _check_logarithms(content, logarithms)
     if not content:
         raise InputError("no column is left to predict from")
     return DraftedSchema(
         {"missing": list(texts), "label_column": drafted.content, "columns": content}, remarks
     )
+
+
+def _drafted_label(
+    table: pa.Table,
+    labels: Sequence[str],
+    texts: Sequence[str],
+    task: Task,
+    classes: Collection[str],
+    label_range: tuple[float, float] | None,
+    event: DraftedEvent | None,
+) -> DraftedLabel:
+    if task == "multilabel":
+        return several_labels(table, labels, texts)
+    if event is not None:
+        return survival_label(table, labels[0], texts, event)
+    if task == "number":
+        return number_label(table, labels[0], texts, label_range)
+    return classes_label(table, labels[0], texts, classes)
+
+
+def _check_logarithms(content: Iterable[Mapping[str, Any]], logarithms: Collection[str]) -> None:
+    for column in content:
+        if column["name"] in logarithms and "scale" not in column:
+            raise InputError(
+                f"column '{column['name']}' holds no numbers: --logarithm needs them, or a --duration"
+            )
 
 
 def _check_named(table: pa.Table, names: Iterable[str], durations: Mapping[str, str]) -> None:
