@@ -48,7 +48,11 @@ class LoadedInstitution(Institution):
     """An institution whose commands are forked, but for those of `start`."""
 
     def begin(self, *words: str) -> Forked | subprocess.Popen[str]:
-        """Begin a command without waiting for it; with `start` where a new program would be another one."""
+        """Begin a command without waiting for it.
+
+        The program itself is started where it is to run on another machine, or where a changed PYTHONPATH
+        would change what it loads.
+        """
         if self.prefix or os.environ.get("PYTHONPATH") != _PYTHONPATH:
             return self.start(*words)
         self.home.mkdir(parents=True, exist_ok=True)
