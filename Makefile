@@ -30,6 +30,7 @@ demo: setup  ## run a whole round; with your own table: make demo DATA=t.csv LAB
 	$(BIN)/python -m odc_demo \
 	  $(if $(DATA),--data '$(DATA)' --label '$(LABEL)' --site '$(SITE)') \
 	  $(if $(CSV),--csv '$(CSV)') $(if $(TASK),--task $(TASK)) $(if $(EXCLUDE),--exclude '$(EXCLUDE)') \
+	  $(foreach text,$(MISSING),--missing '$(text)') \
 	  $(if $(LATENT_DIM),--latent-dim $(LATENT_DIM)) $(if $(UPLINK),--uplink $(UPLINK))
 
 compose:  ## run the demo in containers (needs Docker with Compose v2); `docker compose down -v` removes them

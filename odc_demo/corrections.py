@@ -24,9 +24,9 @@ from user_client.tables.misfits import Misfit, find_misfits
 DemoTask = Literal["classes", "number"]
 
 
-def task_of(table: pa.Table, label: str) -> DemoTask:
+def task_of(table: pa.Table, label: str, missing: Sequence[str] = ()) -> DemoTask:
     """Return what a label is: a number if all that is in it are, and too many for the classes of a draft."""
-    numbers, empty = as_numbers(table.column(label), MISSING_TEXTS)
+    numbers, empty = as_numbers(table.column(label), (*MISSING_TEXTS, *missing))
     known = numbers[~empty]
     is_number = np.isfinite(known).all() and len(np.unique(known)) > MAX_DRAFT_LEVELS
     return "number" if is_number else "classes"
@@ -40,6 +40,7 @@ class Draft:
     label: str
     exclude: Sequence[str]
     task: DemoTask = "classes"
+    missing: Sequence[str] = ()
     label_range: tuple[float, float] | None = None
     classes: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
@@ -52,6 +53,7 @@ class Draft:
             self.exclude,
             classes=self.classes,
             others=self.others,
+            missing=self.missing,
             task=self.task,
             label_range=self.label_range,
         ).content
@@ -65,12 +67,14 @@ class Draft:
         ends = self.label_range
         within = () if ends is None else (f"--label-range={ends[0]!r}:{ends[1]!r}",)
         classes = [word for text in self.classes for word in ("--class", text)]
-        return (*task, *within, *classes, *(word for column in self.others for word in ("--other", column)))
+        others = [word for column in self.others for word in ("--other", column)]
+        missing = [word for text in self.missing for word in ("--missing", text)]
+        return (*task, *within, *classes, *others, *missing)
 
     def makes_room_for(self, misfit: Misfit, table: pa.Table) -> bool:
         """Add the option that makes room for what does not fit; return whether there is one."""
         if misfit.code == LabelOutsideError.code:
-            numbers, _ = as_numbers(table.column(self.label), MISSING_TEXTS)
+            numbers, _ = as_numbers(table.column(self.label), (*MISSING_TEXTS, *self.missing))
             low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
             drafted = self.content()["label_column"]
             self.label_range = min(low, drafted["low"]), max(high, drafted["high"])
@@ -92,7 +96,11 @@ class Draft:
 
 
 def corrected_draft(
-    parts: Mapping[str, pa.Table], label: str, exclude: Sequence[str], task: DemoTask = "classes"
+    parts: Mapping[str, pa.Table],
+    label: str,
+    exclude: Sequence[str],
+    task: DemoTask = "classes",
+    missing: Sequence[str] = (),
 ) -> Draft:
     """Return the draft by the first of these, the lead, that fits all tables.
 
@@ -102,7 +110,7 @@ def corrected_draft(
         If a table has something that no option of the draft makes room for.
     """
     lead, *others = parts
-    draft = Draft(parts[lead], label, exclude, task)
+    draft = Draft(parts[lead], label, exclude, task, missing)
     for name in others:
         while misfits := find_misfits(parts[name], draft.schema())[0]:
             first = misfits[0]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from odc_demo.tables import DemoTables, breast_cancer, own_table, write_csv
+from odc_demo.tables import DemoTables, breast_cancer, own_table, source_of, write_csv
 from protocol.errors import InputError, OdcError
 from runtime.terminal import exit_code, for_terminal
 
@@ -63,6 +63,7 @@ def main() -> int:
     parser.add_argument("--label", default="", help="the column to predict")
     parser.add_argument("--site", default="", help="the column that names the site")
     parser.add_argument("--exclude", default="", help="columns to leave out, separated by commas")
+    parser.add_argument("--missing", default="", help="texts of empty fields, separated by blanks")
     parser.add_argument("--uplink", choices=("rows", "sums"), default="rows", help="what they send")
     given = parser.parse_args()
     try:
@@ -71,7 +72,9 @@ def main() -> int:
                 raise InputError("a table of your own needs ODC_DEMO_LABEL and ODC_DEMO_SITE")
             path = _under_its_name(MOUNTED_TABLE, given.data, Path("/tmp"))  # noqa: S108  # the container's own
             excluded = tuple(name for name in given.exclude.split(",") if name)
-            tables = own_table(path, given.label, given.site, excluded)
+            tables = own_table(
+                source_of(path), given.label, given.site, excluded, missing=given.missing.split()
+            )
         else:
             tables = breast_cancer()
         deal(tables, given.hospitals, given.desks, given.uplink)

@@ -18,11 +18,12 @@ from rich.console import Console
 from odc_demo import directory
 from odc_demo.actors import Analyst, CommandError, Institution, found_consortium, join_all
 from odc_demo.report import assemble, compare, print_tables
-from odc_demo.tables import DemoTables, breast_cancer, own_table, write_csv
+from odc_demo.tables import DemoTables, breast_cancer, own_table, source_of, write_csv
 from protocol.errors import OdcError
 from protocol.model_terms import ModelTerms, revealing_in_words, with_candidates
 from runtime.terminal import exit_code, for_terminal
 from user_client.errors import NothingKeptBackError, SignalLossError
+from user_client.tables import PLAIN
 
 INPUT_ERROR = exit_code(NothingKeptBackError)
 """How `odc evaluate` ends where no row was kept back."""
@@ -189,13 +190,18 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="your own table (CSV or Parquet) with a site column")
     parser.add_argument("--label", help="the column to predict")
     parser.add_argument("--site", help="the column that names the site")
-    parser.add_argument("--csv", help="how a CSV file is written, such as semicolons,decimal-comma")
+    parser.add_argument(
+        "--csv", help="how a CSV file is written, such as semicolons,decimal-comma; by default it is guessed"
+    )
     parser.add_argument(
         "--task",
         choices=("classes", "number"),
         help="what the label is; by default a number where more than 50 numbers are in it",
     )
     parser.add_argument("--exclude", default="", help="columns to leave out, separated by commas")
+    parser.add_argument(
+        "--missing", action="append", default=[], help="text that stands for an empty field; repeat for more"
+    )
     parser.add_argument("--latent-dim", type=int, help="latent dimension; by default that of the draft")
     parser.add_argument("--model", help="kind of model, with its defaults; that of the baselines too")
     parser.add_argument("--uplink", choices=("rows", "sums"), default="rows", help="what the hospitals send")
@@ -211,7 +217,12 @@ def main() -> int:
     try:
         if given.data:
             excluded = tuple(name for name in given.exclude.split(",") if name)
-            tables = own_table(given.data, given.label, given.site, excluded, csv=given.csv, task=given.task)
+            source = source_of(given.data, given.csv)
+            if source.dialect != PLAIN:
+                console.print(f"{given.data} is read with --csv {source.dialect.words}")
+            tables = own_table(
+                source, given.label, given.site, excluded, task=given.task, missing=given.missing
+            )
         else:
             tables = breast_cancer()
         report = run(tables, given.out.resolve(), given.latent_dim, given.model, given.uplink)

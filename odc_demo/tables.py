@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 from odc_demo.corrections import DemoTask, corrected_draft, task_of
 from protocol.errors import InputError
 from user_client.errors import MissingColumnError
-from user_client.tables import PLAIN, Source, parse_dialect, read_table
+from user_client.tables import Dialect, Source, parse_dialect, read_table
 
 HOLD_OUT = 0.3
 SHARES = {
@@ -39,8 +39,8 @@ class DemoTables:
     Attributes
     ----------
     corrections : tuple of str
-        Further options of the draft: the label is a number, or the tables of the others have what the lead's
-        has not.
+        Further options of the draft: the label is a number, texts stand for empty fields, or the tables of
+        the others have what the lead's has not.
     """
 
     name: str
@@ -70,25 +70,36 @@ def breast_cancer() -> DemoTables:
     return DemoTables("breast cancer (scikit-learn)", "diagnosis", parts, table.take(test))
 
 
-def own_table(
-    path: Path,
-    label: str,
-    site: str,
-    exclude: tuple[str, ...],
-    *,
-    csv: str | None = None,
-    task: DemoTask | None = None,
-) -> DemoTables:
-    """Return the user's table, split by its site column; the largest site leads.
+def source_of(path: Path, csv: str | None = None) -> Source:
+    """Return the user's table; what ``csv`` does not say of how a CSV file is written is guessed.
 
     Parameters
     ----------
     csv : str, optional
         How the file is written, as ``odc --csv`` has it.
+    """
+    return Source(path).guessed(Dialect() if csv is None else parse_dialect(csv))
+
+
+def own_table(
+    source: Source,
+    label: str,
+    site: str,
+    exclude: tuple[str, ...],
+    *,
+    task: DemoTask | None = None,
+    missing: Sequence[str] = (),
+) -> DemoTables:
+    """Return the user's table, split by its site column; the largest site leads.
+
+    Parameters
+    ----------
     task : {"classes", "number"}, optional
         What the label is; by default what `task_of` takes it for.
+    missing : sequence of str, optional
+        Further texts that stand for an empty field.
     """
-    table = read_table(Source(path, PLAIN if csv is None else parse_dialect(csv)))
+    table = read_table(source)
     for column in (label, site):
         if column not in table.column_names:
             raise MissingColumnError(column)
@@ -96,14 +107,14 @@ def own_table(
     counts = Counter(sites.tolist())
     if len(counts) < 2:
         raise InputError(f"column '{site}' names fewer than two sites")
-    task = task or task_of(table, label)
+    task = task or task_of(table, label, missing)
     labels = [str(value) for value in table.column(label).to_pylist()] if task == "classes" else None
     train, test = _split(sites, labels)
     ordered = sorted(counts, key=lambda name: (-counts[name], name))
     parts = {_party(name): table.take(np.sort(train[sites[train] == name])) for name in ordered}
     excluded = (site, *exclude)
-    corrections = corrected_draft(parts, label, excluded, task).options()
-    return DemoTables(path.name, label, parts, table.take(np.sort(test)), excluded, corrections)
+    corrections = corrected_draft(parts, label, excluded, task, missing).options()
+    return DemoTables(source.path.name, label, parts, table.take(np.sort(test)), excluded, corrections)
 
 
 def _split(sites: NDArray[Any], labels: Sequence[str] | None) -> tuple[NDArray[Any], NDArray[Any]]:
