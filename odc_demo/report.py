@@ -203,7 +203,7 @@ def print_tables(report: dict[str, Any]) -> None:
 def _gains(evaluated: Mapping[str, Score | None]) -> Table:
     """Return what each hospital gained, as its own ``odc evaluate`` printed it."""
     table = Table(title="did it help? each hospital on the rows it kept back")
-    for name in ("hospital", "rows", "alone", "together", "gained, in points", "95 % interval"):
+    for name in ("hospital", "rows", "alone", "together", "gained", "95 % interval"):
         table.add_column(name, justify="left" if name == "hospital" else "right", no_wrap=True)
     metrics = set()
     for hospital, found in evaluated.items():
@@ -218,5 +218,5 @@ def _gains(evaluated: Mapping[str, Score | None]) -> Table:
             cells[3] = f"{100 * (found['together'] - found['alone']):+.1f}"
             cells[4] = f"{low:+.1f} to {high:+.1f}"
         table.add_row(hospital, *cells)
-    table.caption = " or ".join(sorted(metrics)) or None
+    table.caption = f"{' or '.join(sorted(metrics))}; gained in points" if metrics else None
     return table
