@@ -50,7 +50,8 @@ def test_a_collector_gets_requests_and_steps_of_a_round_and_no_name_of_a_party(
     # a round is computed in the trace of the request that sealed it
     of_round = {span["traceId"] for span in steps if span["name"] in ("align_parties", "train_model")}
     assert len(of_round) == 1
-    assert of_round <= {span["traceId"] for span in requests}
+    if made.second is None:  # of two servers, the other one may have taken it
+        assert of_round <= {span["traceId"] for span in requests}
     sent = b"".join(body for _, body in collector.came)
     assert not any(name.encode() in sent for name in made.names)
 
