@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,15 +28,19 @@ def pytest_unconfigure() -> None:
     configuration.close()
 
 
+SHARE = os.environ.get("ODC_TEST_SHARE", "0/1")
+"""Which files of tests run, as NUMBER/PARTS: of all files, those that fall into one of so many parts."""
 LONGEST_FIRST = ("test_compose.py", "e2e", "integration", "security", "property")
 """In this order files and rooms of tests begin, so that no worker ends long after the others."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if configuration.MANY:
-        config.hook.pytest_deselected(items=[item for item in items if not _is_concerned(item)])
-        items[:] = filter(_is_concerned, items)
-    items.sort(key=_place)
+    chosen = [
+        item for item in items if _is_in_share(item) and (not configuration.MANY or _is_concerned(item))
+    ]
+    left = set(items).difference(chosen)
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = sorted(chosen, key=_place)
 
 
 def _is_concerned(item: pytest.Item) -> bool:
@@ -43,6 +48,11 @@ def _is_concerned(item: pytest.Item) -> bool:
     rooms = Path(item.path).relative_to(item.config.rootpath).with_suffix("").parts
     conftests = {".".join([*rooms[:depth], "conftest"]) for depth in range(2, len(rooms))}
     return any(map(configuration.concerns, [".".join(rooms), *conftests & sys.modules.keys()]))
+
+
+def _is_in_share(item: pytest.Item) -> bool:
+    number, parts = map(int, SHARE.split("/"))
+    return crc32(item.nodeid.partition("::")[0].encode()) % parts == number % parts
 
 
 def _place(item: pytest.Item) -> tuple[int, bool]:
