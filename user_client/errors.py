@@ -338,8 +338,15 @@ class FieldError(TableError):
 
     def in_whole_table(self, rows_before: int) -> FieldError:
         """Return the same error with the rows' numbers in the table that this part was read from."""
+        return self._of(rows_before + self.rows)
+
+    def in_rows(self, numbers: NDArray[np.int64]) -> FieldError:
+        """Return the same error with the rows' numbers in the table that these rows were chosen from."""
+        return self._of(numbers[self.rows - 1])
+
+    def _of(self, rows: NDArray[np.int64]) -> FieldError:
         found = type(self).__new__(type(self))
-        FieldError.__init__(found, self.column, rows_before + self.rows, self.what)
+        FieldError.__init__(found, self.column, rows, self.what)
         if "hint" in vars(self):  # the service tells one of its own from that of the class
             found.hint = self.hint
         return found

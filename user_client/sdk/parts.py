@@ -205,7 +205,10 @@ class JoinedPredictor:
         places = [_places(part.hashes, hashes) for part in self._parts]
         there = np.all([place >= 0 for place in places], axis=0)
         chosen = table.filter(pa.array(there))
-        aligned = self.predictor.align(chosen)
+        try:
+            aligned = self.predictor.align(chosen)
+        except FieldError as error:
+            raise error.in_rows(np.flatnonzero(there) + 1) from None
         for part, place in zip(self._parts, places, strict=True):
             aligned = aligned + part.aligned[place[there]]
         found = self.predictor.predict_aligned(aligned, thresholds=thresholds, coverage=coverage).columns()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from sklearn.metrics import roc_auc_score
 from protocol.errors import InputError
 from protocol.messages import UplinkManifest
 from protocol.row_keys import canonical_row_key, hashing_key, row_hash
+from tests.harness.halves import JOINING, of_hospital, of_lead, part, people, predicted, released
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium, rows
 from user_client.custody.round_directory import PAYLOAD_FILE
 from user_client.errors import (
@@ -37,24 +37,6 @@ from user_client.sdk.parts import JoinedPredictor, make_part
 from user_client.sdk.uplink import stored_basis
 from user_client.tables import encode_rows
 from user_client.words import checked_in_words, summary_in_words
-
-JOINING: dict[str, Any] = {
-    "absent_columns": [{"party": LEAD, "columns": ["x2"]}, {"party": HOSPITAL, "columns": ["x0", "x1"]}],
-    "joined_rows": [{"row_key": "pid", "parties": [LEAD, HOSPITAL], "latent_dims": [2, 1], "labels": LEAD}],
-}
-
-
-def people(seed: int, count: int = 40) -> pa.Table:
-    names = [f"name-of-{seed}-{number:03d}" for number in range(count)]
-    return pa.table({"pid": names, **rows(seed, count)})
-
-
-def of_lead(table: pa.Table) -> pa.Table:
-    return table.select(["pid", "x0", "x1", "y"])
-
-
-def of_hospital(table: pa.Table) -> pa.Table:
-    return table.select(["x2", "pid"])
 
 
 def arrays_of(found: Round) -> dict[str, NDArray[Any]]:
@@ -79,34 +61,6 @@ def basis_of(found: Round) -> NDArray[np.float64]:
     basis = stored_basis(found.directory)
     assert basis is not None
     return basis
-
-
-def released(consortium: Consortium, **changed: Any) -> Mapping[str, Round]:
-    """A round in which both have all of forty rows, in other orders."""
-    consortium.until_anchored(**{**JOINING, **changed})
-    table = people(0)
-    for found, own in (
-        (consortium.lead_round, of_lead(table)),
-        (consortium.hospital_round, of_hospital(table).take(list(range(39, -1, -1)))),
-    ):
-        found.prepare(own)
-        found.contribute()
-    consortium.compute()
-    for found in (consortium.lead_round, consortium.hospital_round):
-        found.receive()
-    return {LEAD: consortium.lead_round, HOSPITAL: consortium.hospital_round}
-
-
-def part(found: Round, table: pa.Table, path: Path) -> Path:
-    content, count = make_part(found.directory, [table.slice(0, 0), table])
-    assert count == table.num_rows
-    path.write_bytes(content)
-    return path
-
-
-def predicted(found: Round, table: pa.Table, *files: Path, keep: tuple[str, ...] = ()) -> pa.Table:
-    joined = JoinedPredictor(found.directory, files)
-    return pa.concat_tables(joined.predict_parts([table.slice(0, 0), table], keep=keep))
 
 
 def test_rows_leave_in_the_order_of_their_hashes_which_go_with_them(consortium: Consortium) -> None:
