@@ -82,6 +82,8 @@ def make_part(directory: RoundDirectory, parts: Iterable[pa.Table]) -> tuple[byt
     keys, aligned, rows_before = RowKeys(key, group.row_key, terms.table_schema.missing), [], 0
     for part in gathered(parts, predictor.schema.width):
         try:
+            if rows_before == 0:
+                predictor.warn_of_strange(part)
             keys.look(part)()
             aligned.append(predictor.align(part))
         except FieldError as error:
@@ -176,7 +178,7 @@ class JoinedPredictor:
         rows_before = predicted = 0
         for table in gathered(parts, self.predictor.schema.width):
             try:
-                found = self._predicted(table, keep, thresholds, coverage)
+                found = self._predicted(table, keep, thresholds, coverage, looks=rows_before == 0)
             except FieldError as error:
                 raise error.in_whole_table(rows_before) from None
             rows_before, predicted = rows_before + table.num_rows, predicted + found.num_rows
@@ -199,6 +201,8 @@ class JoinedPredictor:
         keep: Sequence[str],
         thresholds: Mapping[str, float] | None,
         coverage: float | None,
+        *,
+        looks: bool,
     ) -> pa.Table:
         name, missing = self._group.row_key, self.predictor.schema.missing
         hashes = np.frombuffer(hashes_of(table, self._key, name, missing), f"S{ROW_KEY_BYTES}")
@@ -206,6 +210,8 @@ class JoinedPredictor:
         there = np.all([place >= 0 for place in places], axis=0)
         chosen = table.filter(pa.array(there))
         try:
+            if looks:
+                self.predictor.warn_of_strange(chosen)
             aligned = self.predictor.align(chosen)
         except FieldError as error:
             raise error.in_rows(np.flatnonzero(there) + 1) from None

@@ -239,9 +239,8 @@ class Predictor:
         for part in gathered(parts, self.schema.width):
             columns = {name: text_of(part, name) for name in keep}
             try:
-                if rows_before == 0 and part.num_rows:  # the first part of a file has none
-                    for strange in strange_columns(part.slice(0, _LOOKED_AT), self.schema):
-                        log.warning("in the first rows, %s", strange)
+                if rows_before == 0:
+                    self.warn_of_strange(part)
                 found = self.predict(part, thresholds=thresholds, coverage=coverage).columns()
             except FieldError as error:
                 raise error.in_whole_table(rows_before) from None
@@ -251,6 +250,12 @@ class Predictor:
                 )
             yield pa.table(columns | found)
             rows_before += part.num_rows
+
+    def warn_of_strange(self, part: pa.Table) -> None:
+        """Log which columns at the beginning of a table are likely not what the terms mean."""
+        if part.num_rows:  # the first part of a file has none
+            for strange in strange_columns(part.slice(0, _LOOKED_AT), self.schema):
+                log.warning("in the first rows, %s", strange)
 
     def check(self, *, thresholds: Mapping[str, float] | None, coverage: float | None) -> None:
         """Raise `InputError` for options that mean nothing for what is predicted."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.harness.halves import of_hospital, of_lead, part, people, released
+from tests.harness.halves import of_hospital, of_lead, part, people, predicted, released
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium
 from user_client.errors import FieldError
 from user_client.sdk.parts import JoinedPredictor
@@ -24,3 +24,31 @@ def test_a_field_that_does_not_fit_is_named_by_its_row_in_the_whole_table(
     joined = JoinedPredictor(members[LEAD].directory, [file])
     with pytest.raises(FieldError, match="column 'x0', row 26: expected a number"):
         list(joined.predict_parts([own]))
+
+
+def test_columns_of_another_unit_are_noticed_by_whoever_makes_a_part_and_whoever_adds_them(
+    consortium: Consortium, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = [
+        {"kind": "numeric", "name": name, "low": -4, "high": 4, "out_of_range": "clip"}
+        for name in ("x0", "x1", "x2")
+    ]
+    schema = {"columns": columns, "label_column": {"name": "y", "classes": ["no", "yes"]}}
+    members, fresh = released(consortium, table_schema=schema), people(9, 30)
+
+    def warned() -> int:
+        told = [record.message for record in caplog.records if "in the first rows, " in record.message]
+        caplog.clear()
+        return len(told)
+
+    def in_thousandths(table: pa.Table, name: str) -> pa.Table:
+        values = pa.array([1000 * value for value in table[name].to_pylist()])
+        return table.set_column(table.column_names.index(name), name, values)
+
+    file = part(members[HOSPITAL], of_hospital(fresh), tmp_path / "part")
+    predicted(members[LEAD], of_lead(fresh), file)
+    assert warned() == 0
+    part(members[HOSPITAL], in_thousandths(of_hospital(fresh), "x2"), tmp_path / "other")
+    assert warned() == 1
+    predicted(members[LEAD], in_thousandths(of_lead(fresh), "x0"), file)
+    assert warned() == 1
