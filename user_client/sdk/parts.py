@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.codec import decode, digest, encode
-from protocol.errors import InputError, ProtocolError
+from protocol.errors import InputError, ProtocolError, UnreadableFileError
 from protocol.joined_rows import ROW_KEY_BYTES, JoinedRows
 from protocol.messages import DownlinkManifest
 from protocol.row_keys import hashing_key, part_key
 from protocol.row_parts import HEAD_LENGTH_BYTES, MAC_BYTES, MAGIC, MAX_PART_HEAD_BYTES, RowPart
 from protocol.terms import Terms
-from runtime.files import read_bytes
 from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import FieldError, PartRefusedError, PartsNeededError
 from user_client.sdk.anchor import stored_seed
@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 Hashes = NDArray[np.bytes_]
 _LENGTH: Final = struct.Struct("<I")
+_MOST_BEFORE_ROWS_BYTES: Final = len(MAGIC) + HEAD_LENGTH_BYTES + MAX_PART_HEAD_BYTES
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,7 +149,7 @@ class JoinedPredictor:
         self._key = hashing_key(ours.seed, ours.terms.collaboration_id, self._group)
         self._parts: list[Part] = []
         for path in files:
-            part = ours.read(read_bytes(path), str(path))
+            part = ours.read(_content_of(path), str(path))
             if part.party in [each.party for each in self._parts]:
                 raise InputError(f"{path} is a second part of {part.party}: name one of each institution")
             self._parts.append(part)
@@ -279,6 +280,22 @@ class ForUs:
         if not (hashes[1:] > hashes[:-1]).all() or not np.isfinite(aligned).all():
             raise PartRefusedError(f"{name} has rows out of order, or numbers that are not finite")
         return Part(head.party, hashes, aligned)
+
+
+def _content_of(path: Path) -> bytes:
+    """Return what is in the file of a part; one that is none, or not as long as it says, is not read.
+
+    Raises `PartRefusedError`, and `UnreadableFileError` if it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            head, start = _head_of(str(path), memoryview(file.read(_MOST_BEFORE_ROWS_BYTES)))
+            if os.fstat(file.fileno()).st_size != start + head.payload_bytes:
+                raise PartRefusedError(f"{path} is not whole")
+            file.seek(0)
+            return file.read()
+    except OSError as error:
+        raise UnreadableFileError(path, error.strerror or "unknown reason") from None
 
 
 def _head_of(name: str, whole: memoryview) -> tuple[RowPart, int]:

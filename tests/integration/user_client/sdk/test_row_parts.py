@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.halves import of_hospital, of_lead, part, people, predicted, released
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium
-from user_client.errors import FieldError
+from user_client.errors import FieldError, PartRefusedError
 from user_client.sdk.parts import JoinedPredictor
 
 
@@ -52,3 +52,18 @@ def test_columns_of_another_unit_are_noticed_by_whoever_makes_a_part_and_whoever
     assert warned() == 1
     predicted(members[LEAD], in_thousandths(of_lead(fresh), "x0"), file)
     assert warned() == 1
+
+
+def test_what_is_no_part_is_not_read_to_its_end(consortium: Consortium, tmp_path: Path) -> None:
+    members = released(consortium)
+    file = part(members[HOSPITAL], of_hospital(people(9)), tmp_path / "part")
+    with file.open("r+b") as content:
+        content.truncate(2**40)  # more than any memory
+    with pytest.raises(PartRefusedError, match="part is not whole"):
+        JoinedPredictor(members[LEAD].directory, [file])
+    table = tmp_path / "rows.csv"
+    table.write_bytes(b"pid,x2\n")
+    with table.open("r+b") as content:
+        content.truncate(2**40)
+    with pytest.raises(PartRefusedError, match="is no part of a prediction"):
+        JoinedPredictor(members[LEAD].directory, [table])
