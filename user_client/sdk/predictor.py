@@ -23,7 +23,7 @@ from user_client.custody.round_directory import (
     TRAINED_MODEL_FILE,
     RoundDirectory,
 )
-from user_client.errors import FieldError, NotPreparedError
+from user_client.errors import FieldError, NotPreparedError, PartsNeededError
 from user_client.onnx_model.process import Model
 from user_client.sdk.downlink import check_basis, own_model
 from user_client.sdk.joined_rows import own_group, require_whole_rows
@@ -276,6 +276,7 @@ class Predictor:
             if not isinstance(self._label, NumberLabel):
                 raise InputError("an interval is for a number, and these terms do not predict one")
             _require_number("coverage is a number between 0 and 1, such as 0.9", coverage)
+            self._require_errors()
             self._half_width(coverage)
 
     def outputs(self, rows: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -316,6 +317,14 @@ class Predictor:
             with suppress(UnreadableFileError):  # removed just now
                 self._errors = _Errors(version, self._directory.read(ERRORS_FILE))
         return self._errors.content
+
+    def _require_errors(self) -> None:
+        """Raise `PartsNeededError` where nobody can evaluate the model, because nobody has whole rows."""
+        try:
+            require_whole_rows(self._group, "an interval")
+        except PartsNeededError as error:
+            error.hint = "leave out --interval: it needs `odc evaluate`, which needs whole rows too"
+            raise
 
     def _half_width(self, coverage: float) -> float:
         """Return the error that so large a share of rows like those of `evaluate` stays within.

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.harness.halves import of_hospital, of_lead, part, people, predicted, released
+from tests.harness.halves import JOINING, of_hospital, of_lead, part, people, predicted, released
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium
-from user_client.errors import FieldError, PartRefusedError
+from user_client.errors import FieldError, PartRefusedError, PartsNeededError
 from user_client.sdk.parts import JoinedPredictor
 
 
@@ -67,3 +67,30 @@ def test_what_is_no_part_is_not_read_to_its_end(consortium: Consortium, tmp_path
         content.truncate(2**40)
     with pytest.raises(PartRefusedError, match="is no part of a prediction"):
         JoinedPredictor(members[LEAD].directory, [table])
+
+
+def test_an_interval_is_refused_as_the_evaluation_is_that_it_needs(
+    consortium: Consortium, tmp_path: Path
+) -> None:
+    columns = [{"kind": "numeric", "name": name, "low": -4, "high": 4} for name in ("x0", "x1", "x2")]
+    label = {"kind": "number", "name": "days", "low": -20.0, "high": 20.0}
+    consortium.until_anchored(
+        **{
+            **JOINING,
+            "table_schema": {"columns": columns, "label_column": label},
+            "model": {"kind": "ridge"},
+        }
+    )
+    table = people(0)
+    own = of_lead(table).append_column("days", table["x0"])
+    for found, held in ((consortium.lead_round, own), (consortium.hospital_round, of_hospital(table))):
+        found.prepare(held)
+        found.contribute()
+    consortium.compute()
+    for found in (consortium.lead_round, consortium.hospital_round):
+        found.receive()
+    file = part(consortium.hospital_round, of_hospital(table), tmp_path / "part")
+    joined = JoinedPredictor(consortium.lead_round.directory, [file])
+    with pytest.raises(PartsNeededError, match="an interval needs whole rows") as caught:
+        list(joined.predict_parts([own], coverage=0.9))
+    assert caught.value.hint == "leave out --interval: it needs `odc evaluate`, which needs whole rows too"
