@@ -22,7 +22,7 @@ from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import MissingExtraError
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.shared_rows import trained_model
-from user_client.sdk.terms import accepted_terms, own_schema
+from user_client.sdk.terms import accepted_terms, own_party, own_schema
 
 _OF_ROWS: Final = (
     "contains the secret map F_i G_i of one institution. It must stay inside that institution:"
@@ -133,7 +133,7 @@ def card_of(directory: RoundDirectory, evaluation: Evaluation | None, report: Me
         alignment=f"Alignment: {alignment_told(terms, report)}",
         signed=f"Collaboration {terms.collaboration_id}, terms {digest(terms).hex()}",
         inputs=inputs_of(own_schema(directory)),
-        scores=tuple(_scores(evaluation, report, is_ours=trained_model(directory) is not None)),
+        scores=tuple(_scores(evaluation, report, directory)),
         warnings=tuple(warnings_of(terms)),
     )
 
@@ -225,8 +225,13 @@ def _predicted(terms: Terms) -> str:
     return f"{label.name}, one of {', '.join(label.classes)}"
 
 
-def _scores(evaluation: Evaluation | None, report: MemberReport | None, *, is_ours: bool) -> Iterator[str]:
-    if evaluation is None:
+def _scores(
+    evaluation: Evaluation | None, report: MemberReport | None, directory: RoundDirectory
+) -> Iterator[str]:
+    is_ours = trained_model(directory) is not None
+    if accepted_terms(directory).group_of(own_party(directory)) is not None:
+        yield "not measured here: others hold some of the columns, and `odc evaluate` needs whole rows"
+    elif evaluation is None:
         yield "not measured here yet: `odc evaluate TABLE`"
     else:
         yield f"here, {second(evaluation.evaluated_at)}: {score_in_words(evaluation.score)}"

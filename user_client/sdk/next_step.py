@@ -55,7 +55,7 @@ def next_step(status: Status, directory: RoundDirectory) -> NextStep:
         return NextStep("none", "the analyst's operator has excluded us from this round: ask why")
     if (late := consumer.next_step(status)) is not None:
         return NextStep(_kind_of(late), late)
-    return _under_way(status, ours)
+    return _under_way(status, ours, directory)
 
 
 def prediction_in_words(directory: RoundDirectory) -> str:
@@ -67,7 +67,7 @@ def prediction_in_words(directory: RoundDirectory) -> str:
     return f"odc predict TABLE --with FILE, with a file of odc part TABLE from each of {others}"
 
 
-def _under_way(status: Status, ours: MemberStatus) -> NextStep:
+def _under_way(status: Status, ours: MemberStatus, directory: RoundDirectory) -> NextStep:
     """Return what comes next for a party that the round waits for."""
     state, asked = status["state"], status.get("waiting_for", ())
     if state == State.ENROLLING and (why := ours.get("rejected")) is not None:
@@ -82,7 +82,7 @@ def _under_way(status: Status, ours: MemberStatus) -> NextStep:
     if is_asked_again or f"{ours['party']}: odc contribute" in asked:
         return NextStep("contribute", "odc contribute")
     if state == State.RELEASED and ours["uplink"] == "received":
-        return NextStep("receive", "odc receive, then odc predict TABLE and odc evaluate TABLE")
+        return NextStep("receive", f"odc receive, then {prediction_in_words(directory)}")
     if state == State.RELEASED:
         return NextStep("none", "the round ended without an uplink of ours")
     return NextStep("wait", f"odc wait, for {_awaited(status)}")

@@ -10,6 +10,8 @@ import pytest
 from tests.harness.halves import JOINING, of_hospital, of_lead, part, people, predicted, released
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium
 from user_client.errors import FieldError, PartRefusedError, PartsNeededError
+from user_client.sdk import next_step
+from user_client.sdk.model_card import card_of
 from user_client.sdk.parts import JoinedPredictor
 
 
@@ -94,3 +96,25 @@ def test_an_interval_is_refused_as_the_evaluation_is_that_it_needs(
     with pytest.raises(PartsNeededError, match="an interval needs whole rows") as caught:
         list(joined.predict_parts([own], coverage=0.9))
     assert caught.value.hint == "leave out --interval: it needs `odc evaluate`, which needs whole rows too"
+
+
+def test_before_and_after_it_is_fetched_nobody_is_sent_to_an_evaluation(consortium: Consortium) -> None:
+    consortium.until_anchored(**JOINING)
+    table = people(0)
+    for found, held in (
+        (consortium.lead_round, of_lead(table)),
+        (consortium.hospital_round, of_hospital(table)),
+    ):
+        found.prepare(held)
+        found.contribute()
+    consortium.compute()
+    found = consortium.lead_round
+    with_parts = f"odc predict TABLE --with FILE, with a file of odc part TABLE from each of {HOSPITAL}"
+    assert next_step(found.status(), found.directory).words == f"odc receive, then {with_parts}"
+    found.receive()
+    assert next_step(found.status(), found.directory).words == with_parts
+    card = card_of(found.directory, None, found.report())
+    assert (
+        card.scores[0]
+        == "not measured here: others hold some of the columns, and `odc evaluate` needs whole rows"
+    )
