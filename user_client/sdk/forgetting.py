@@ -34,7 +34,7 @@ from user_client.custody.round_directory import (
 from user_client.errors import ConfirmationNeededError, NotPreparedError
 from user_client.sdk.own_map import is_packed
 from user_client.sdk.session import Session
-from user_client.sdk.terms import accepted_terms
+from user_client.sdk.terms import accepted_terms, own_party
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,10 @@ def _what_is_lost(terms: Terms, directory: RoundDirectory) -> str:
     if not directory.holds(Receipt):
         return "our uplink is not acknowledged: it could not be sent any more"
     if not terms.returns_anchor_predictions:
-        return "these terms predict with the secret basis: `odc predict` would not be possible any more"
+        lost = "these terms predict with the secret basis: `odc predict` would not be possible any more"
+        group = terms.group_of(own_party(directory))
+        others = "" if group is None else ", ".join(group.others(own_party(directory)))
+        return f"{lost}, nor would {others} get a part of ours to predict with" if others else lost
     return ""
 
 

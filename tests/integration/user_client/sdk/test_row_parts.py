@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.halves import JOINING, of_hospital, of_lead, part, people, predicted, released
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium
-from user_client.errors import FieldError, PartRefusedError, PartsNeededError
+from user_client.errors import ConfirmationNeededError, FieldError, PartRefusedError, PartsNeededError
 from user_client.sdk import next_step
 from user_client.sdk.model_card import card_of
 from user_client.sdk.parts import JoinedPredictor
@@ -118,3 +118,9 @@ def test_before_and_after_it_is_fetched_nobody_is_sent_to_an_evaluation(consorti
         card.scores[0]
         == "not measured here: others hold some of the columns, and `odc evaluate` needs whole rows"
     )
+
+
+def test_whoever_forgets_is_told_that_others_need_its_parts(consortium: Consortium) -> None:
+    members = released(consortium)
+    with pytest.raises(ConfirmationNeededError, match=f"nor would {HOSPITAL} get a part of ours to predict"):
+        members[LEAD].forget(confirmed=False)
