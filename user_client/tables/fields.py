@@ -53,6 +53,8 @@ def whole_as_digits(values: pa.ChunkedArray) -> pa.ChunkedArray:
     A program that has no empty integers stores the numbers of patients as float64, whose text is 1e+15 from
     there on.
     """
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
     text = as_text(values)
     if pa.types.is_decimal(values.type):
         return pc.replace_substring_regex(text, pattern=_WHOLE, replacement=r"\1")

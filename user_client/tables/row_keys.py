@@ -13,11 +13,23 @@ from numpy.typing import NDArray
 
 from protocol.joined_rows import ROW_KEY_BYTES
 from protocol.row_keys import canonical_row_key, row_hash
-from user_client.errors import RepeatedRowKeyError
+from user_client.errors import FieldError, RepeatedRowKeyError
 from user_client.tables.encoded import Note
-from user_client.tables.fields import as_text, column_of, is_empty, readable, refuse_empty
+from user_client.tables.fields import (
+    Mask,
+    column_of,
+    doubles,
+    is_empty,
+    readable,
+    refuse_empty,
+    rows_of,
+    whole_as_digits,
+)
 
 NO_ROW_KEY = "a row without a key cannot be joined with those of others: fill in the field or drop the row"
+LOST_DIGITS = "store the column as text or as whole numbers, from where it still has all of its digits"
+_WHOLE_BITS = {pa.float16(): 11, pa.float32(): 24, pa.float64(): 53}
+"""Below two to this, a float is every whole number."""
 Hashes = NDArray[np.bytes_]
 
 
@@ -76,12 +88,30 @@ def beside(first: Callable[..., Note], second: Callable[..., Note]) -> Callable[
 
 def hashes_of(part: pa.Table, key: bytes, column: str, missing: Sequence[str]) -> bytes:
     """Return the hashes of a part of a table, one after another; raises `TableError`."""
+    values = column_of(part, column)
     with readable(column):
-        text = as_text(column_of(part, column))
+        text = whole_as_digits(values)
+        lost = _lost_digits(values)
         empty = is_empty(text, missing)
     found = ["" if value is None else canonical_row_key(value) for value in text.to_pylist()]
     refuse_empty(column, empty | np.array([not value for value in found], np.bool_), NO_ROW_KEY)
+    if lost.any():
+        error = FieldError(
+            column, rows_of(lost), "the column's type of numbers cannot hold all digits of a key"
+        )
+        error.hint = LOST_DIGITS
+        raise error
     return b"".join(row_hash(key, value) for value in found)
+
+
+def _lost_digits(values: pa.ChunkedArray) -> Mask:
+    """Return a mask of the floats that are so large that a neighbour of them has no float of its own."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if not pa.types.is_floating(values.type):
+        return np.zeros(len(values), np.bool_)
+    found: Mask = np.abs(doubles(values).to_numpy()) >= 2.0 ** _WHOLE_BITS[values.type]
+    return found
 
 
 def require_distinct(hashes: Hashes, column: str) -> None:

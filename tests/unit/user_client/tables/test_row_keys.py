@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from protocol.row_keys import row_hash
-from user_client.errors import EmptyFieldError, MissingColumnError, RepeatedRowKeyError
+from user_client.errors import EmptyFieldError, FieldError, MissingColumnError, RepeatedRowKeyError
 from user_client.tables import RowKeys, beside
 
 KEY = bytes(range(32))
@@ -31,6 +32,30 @@ def test_hashes_are_in_the_order_of_the_table_whatever_the_type_of_the_column() 
     assert [*read([3, 1]).hashes()] == [*read([3.0, 1.0]).hashes()] == hashed("3", "1")
     dictionary = pa.array(["x", "y"]).dictionary_encode()
     assert [*read(dictionary).hashes()] == hashed("x", "y")
+
+
+@pytest.mark.parametrize("key", [12345678901, 2**53 - 1, 10**10])
+def test_a_long_number_is_its_digits_also_where_a_program_has_stored_it_as_a_float(key: int) -> None:
+    written = [*read([str(key)]).hashes()]
+    for stored in (
+        pa.array([float(key)]),
+        pa.array([float(key)]).dictionary_encode(),
+        pa.array([Decimal(f"{key}.00")]),
+    ):
+        assert [*read(stored).hashes()] == written
+
+
+@pytest.mark.parametrize(
+    ("kind", "largest"), [(pa.float16(), 2**11), (pa.float32(), 2**24), (pa.float64(), 2**53)]
+)
+def test_a_float_that_is_another_key_as_well_is_refused(kind: pa.DataType, largest: int) -> None:
+    keys = np.array([largest - 1.0, largest], kind.to_pandas_dtype())
+    assert [*read(pa.array(keys[:1])).hashes()] == hashed(str(largest - 1))
+    for stored in (pa.array(keys), pa.array(keys).dictionary_encode()):
+        with pytest.raises(FieldError, match=r"column 'pid', row 2: .* cannot hold all digits") as caught:
+            read(stored)
+        assert "as text" in str(caught.value.hint)
+        assert str(largest) not in str(caught.value)
 
 
 def test_parts_count_in_the_order_in_which_they_are_noted_not_looked_at() -> None:
