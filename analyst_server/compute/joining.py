@@ -44,6 +44,12 @@ class JoinedParties:
         """How many rows all of them have."""
         return self.arrays.rep.shape[0]
 
+    @property
+    def in_words(self) -> str:
+        """How many rows who has in common."""
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        return f"{' and '.join(self.sent)} have {rows} in common"
+
     def as_json(self) -> dict[str, Any]:
         """Return what the report shows."""
         return {"labels": self.arrays.party, "rows": self.rows, "sent": dict(self.sent)}

@@ -263,7 +263,13 @@ def compute_round(
         spec = spec.with_joined(group.arrays for group in joined)
     alignment = run(align_parties, spec, blobs)
     on_aligned()
-    model = run(train_model, spec, blobs, alignment)
+    try:
+        model = run(train_model, spec, blobs, alignment)
+    except ValueError as error:
+        if not joined:
+            raise
+        # what training lacks may have been sent, and not be among the rows that all have
+        raise ValueError("; ".join([*(group.in_words for group in joined), str(error)])) from error
     return RoundResult(alignment, model, tuple(party.party for party in spec.parties), joined)
 
 

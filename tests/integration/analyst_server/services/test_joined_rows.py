@@ -146,6 +146,14 @@ def test_no_row_in_common_fails_the_round_with_the_column(world: World) -> None:
     assert "have no row in common: none of their row keys (pid) is the same" in failure(world)
 
 
+def test_a_class_that_is_in_no_joined_row_fails_the_round_with_how_many_there_are(world: World) -> None:
+    world.until_anchored(joining(parties=(LEAD, HOSPITAL)))
+    world.send(sent(world.terms, LEAD, keys(0, 40)))
+    world.send(sent(world.terms, HOSPITAL, keys(39, 60)))
+    said = failure(world)
+    assert said.startswith(f"{LEAD} and {HOSPITAL} have 1 row in common; training needs rows of every class")
+
+
 def test_a_key_that_is_sent_twice_fails_the_round_with_the_party(world: World) -> None:
     twice = keys(10, 60)
     twice[4] = twice[3]
