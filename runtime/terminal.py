@@ -211,12 +211,20 @@ def fewer_numbers(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def joined_rows_in_words(report: Mapping[str, Any]) -> list[str]:
     """Return which parties of a report have their rows joined, and how many rows all of them have."""
-    return [
-        f"{' and '.join(group['sent'])} have {group['rows']:,} rows in common, which trained the model as"
-        f" those of {group['labels']}; they sent "
-        + ", ".join(f"{party} {count:,}" for party, count in group["sent"].items())
-        for group in (report.get("results") or {}).get("joined_rows", ())
-    ]
+    lines = []
+    for group in (report.get("results") or {}).get("joined_rows", ()):
+        lines.append(
+            f"{' and '.join(group['sent'])} have {group['rows']:,} rows in common, which trained the model as"
+            f" those of {group['labels']}; they sent "
+            + ", ".join(f"{party} {count:,}" for party, count in group["sent"].items())
+        )
+        if 2 * group["rows"] < min(group["sent"].values()):
+            lines.append(
+                "warning: that is less than half of the shorter table: if more of them are the same rows, the"
+                " row keys are written differently, with zeros in front for example, and only a new round"
+                " can join them"
+            )
+    return lines
 
 
 def own_maps_in_words(report: Mapping[str, Any]) -> list[str]:

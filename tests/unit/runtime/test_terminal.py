@@ -13,6 +13,7 @@ from runtime.terminal import (
     exit_code,
     for_machines,
     for_terminal,
+    joined_rows_in_words,
     token_lifetime_s,
     token_lines,
     training_in_words,
@@ -107,3 +108,13 @@ def test_the_request_that_the_analyst_refused_has_a_line_to_quote() -> None:
 def test_what_is_no_id_is_not_shown_as_one(sent: object) -> None:
     problem = {"type": "/problems/not-found", "title": "x", "detail": "y", "request": sent}
     assert len(for_terminal("odc", from_problem(problem)).splitlines()) == 2
+
+
+@pytest.mark.parametrize(("rows", "warns"), [(24, True), (25, False)])
+def test_few_rows_in_common_are_warned_of(rows: int, warns: bool) -> None:
+    joined = {"labels": "a", "rows": rows, "sent": {"a": 80, "b": 50}}
+    said = joined_rows_in_words({"results": {"joined_rows": [joined]}})
+    assert said[0] == (
+        f"a and b have {rows} rows in common, which trained the model as those of a; they sent a 80, b 50"
+    )
+    assert ["written differently" in line for line in said[1:]] == [True] * warns
