@@ -22,6 +22,7 @@ from protocol.limits import MAX_NAME_CHARS
 from protocol.messages import Acceptance, DownlinkManifest
 from protocol.model_terms import revealing_in_words
 from protocol.states import State
+from protocol.terms import Terms
 from runtime import standing
 from runtime.terminal import FIGURES, figure
 from user_client.sdk import (
@@ -153,7 +154,7 @@ def table(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
     with desk.round(collaboration_id) as (_, chosen):
         status, found = chosen.status(), chosen.fetch_terms(keep=False)
         is_signed = chosen.directory.holds(Acceptance)
-        step = next_step(status, chosen.directory)
+        step, party = next_step(status, chosen.directory), chosen.party
     known = desk.found(collaboration_id)
     result = known.of("check")
     checked = result.value if result else None
@@ -175,9 +176,8 @@ def table(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         named=known.rows,
         checked=checked,
         checked_table=result.table if result else "",
-        features=found.table_schema.width,
-        columns=[column.name for column in found.table_schema.columns],
-        label=found.table_schema.label_column.columns,
+        columns=_columns_of(found, party),
+        label=found.table_schema.label_column.columns if found.has_labels(party) else (),
         risk=risk_in_words(found, checked) if checked is not None and not checked.misfits else ([], []),
         is_signed=is_signed,
         may_prepare=is_signed and step.kind == "contribute",
@@ -241,6 +241,7 @@ def predict(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
     """Ask for a table, and show what the model predicts for it and why."""
     with desk.round(collaboration_id) as (_, chosen):
         status, is_received = chosen.status(), chosen.directory.holds(DownlinkManifest)
+        step = next_step(status, chosen.directory)
     known = desk.found(collaboration_id)
     predicted, explained = known.of("predict"), known.of("explain")
     found, why = (one.value if one else None for one in (predicted, explained))
@@ -254,6 +255,8 @@ def predict(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         twin,
         tab="predict",
         is_received=is_received,
+        said=_said(step),
+        needs_parts=_needs_parts(step),
         named=known.predicted or known.rows,
         found=found,
         found_table=predicted.table if predicted else "",
@@ -315,11 +318,25 @@ def _place(chosen: Round, step: NextStep) -> tuple[str, str] | None:
     """Return the page of the next step, and what its button says."""
     if step.kind == "contribute" and chosen.prepared is not None:
         return "leaving", "Look at what would leave, and send it"
-    return PLACES.get(step.kind)
+    return None if _needs_parts(step) else PLACES.get(step.kind)
+
+
+def _columns_of(terms: Terms, party: str) -> list[str]:
+    """Return the columns that a party's table needs beside the label: of joined rows their key too."""
+    group = terms.group_of(party)
+    names = [column.name for column in terms.schema_of(party).columns]
+    return names if group is None else [group.row_key, *names]
+
+
+def _needs_parts(step: NextStep) -> bool:
+    """Return whether we predict with files of others, which these pages do not take."""
+    return step.words.startswith("odc predict TABLE --with ")
 
 
 def _said(step: NextStep) -> str:
     """Return the next step for somebody who clicks, and does not type commands."""
+    if _needs_parts(step):
+        return f"The model is here. At a terminal: {step.words}."
     said = {
         "accept": "The terms wait for you to read and sign them.",
         "anchor": "Everybody has signed: as the lead, create the anchor now.",
