@@ -31,8 +31,9 @@ from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import FieldError, PartRefusedError, PartsNeededError
 from user_client.sdk.anchor import stored_seed
 from user_client.sdk.joined_rows import own_group
+from user_client.sdk.policy import Policy
 from user_client.sdk.predictor import Predictor
-from user_client.sdk.terms import accepted_terms, own_party
+from user_client.sdk.terms import accepted_terms, own_party, own_schema
 from user_client.tables import RowKeys, gathered, hashes_of, text_of
 
 log = logging.getLogger(__name__)
@@ -73,10 +74,15 @@ def make_part(directory: RoundDirectory, parts: Iterable[pa.Table]) -> tuple[byt
         If our rows are joined with nobody's, or the table has no rows.
     NotPreparedError
         Before `receive`, or if the secret basis or the key to the anchor was erased.
+    PolicyError
+        If our policy lets nobody have one of our columns, or hashes of what names a row.
     TableError
         If the table does not fit the terms, or two rows have the same key.
     """
     group, manifest = _required(own_group(directory)), directory.load(DownlinkManifest)
+    if (policy := Policy.of(directory.home)) is not None:
+        policy.check_schema(own_schema(directory))
+        policy.check_row_key(group)
     predictor, terms = Predictor(directory), accepted_terms(directory)
     seed = stored_seed(directory)
     key = hashing_key(seed, terms.collaboration_id, group)

@@ -9,10 +9,16 @@ import pytest
 
 from tests.harness.halves import JOINING, of_hospital, of_lead, part, people, predicted, released
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium
-from user_client.errors import ConfirmationNeededError, FieldError, PartRefusedError, PartsNeededError
-from user_client.sdk import next_step
+from user_client.errors import (
+    ConfirmationNeededError,
+    FieldError,
+    PartRefusedError,
+    PartsNeededError,
+    PolicyError,
+)
+from user_client.sdk import Policy, next_step
 from user_client.sdk.model_card import card_of
-from user_client.sdk.parts import JoinedPredictor
+from user_client.sdk.parts import JoinedPredictor, make_part
 
 
 def test_a_field_that_does_not_fit_is_named_by_its_row_in_the_whole_table(
@@ -124,3 +130,11 @@ def test_whoever_forgets_is_told_that_others_need_its_parts(consortium: Consorti
     members = released(consortium)
     with pytest.raises(ConfirmationNeededError, match=f"nor would {HOSPITAL} get a part of ours to predict"):
         members[LEAD].forget(confirmed=False)
+
+
+@pytest.mark.parametrize("column", ["pid", "x2"])
+def test_no_part_is_made_of_a_column_that_must_never_leave(consortium: Consortium, column: str) -> None:
+    members = released(consortium)
+    Policy(never=(column,)).store(consortium.hospital.home)
+    with pytest.raises(PolicyError, match=f"the column {column} must never leave"):
+        make_part(members[HOSPITAL].directory, [of_hospital(people(9))])
