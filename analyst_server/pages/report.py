@@ -25,7 +25,14 @@ from analyst_server.pages.elements import (
 )
 from analyst_server.pages.scores import score_lines, score_parts
 from analyst_server.services.planning import Comparison, compare
-from analyst_server.services.report_answers import AlignmentReport, PartyReport, Report, Results, Suspicion
+from analyst_server.services.report_answers import (
+    AlignmentReport,
+    JoinedReport,
+    PartyReport,
+    Report,
+    Results,
+    Suspicion,
+)
 from metering.explanation import WORDS, Parts, RoundBytes
 from protocol.answers import ReportedScore
 from protocol.messages import PrivacyRecord
@@ -70,7 +77,7 @@ def report_text(report: Report) -> str:
     lines += [f"  warning: {party} {words}" for party, words in _absent(report)]
     if report["results"]:
         lines += score_lines(report["results"])
-        lines += findings(report["results"]["alignment"]) if "alignment" in report["results"] else []
+        lines += _findings(report["results"]) if "alignment" in report["results"] else []
     lines += [f"{score['party']} has measured: {score_in_words(score)}" for score in report["member_scores"]]
     if report["wire"]:
         lines += _wire_lines(report["wire"], report["downlink"], report["uplink"])
@@ -181,16 +188,26 @@ def where_it_went(wire: RoundBytes) -> list[tuple[str, list[int]]]:
     return [(words, [_sum(parts, name) for parts in columns]) for name, words in names.items()]
 
 
-def findings(alignment: AlignmentReport) -> list[str]:
+def _findings(results: Results) -> list[str]:
+    return findings(results["alignment"], results.get("joined_rows", []))
+
+
+def findings(alignment: AlignmentReport, joined: Sequence[JoinedReport] = ()) -> list[str]:
     """Return what the alignment found, in lines: how well the parties agree, and who is suspected."""
     lines = [_agreement(alignment)]
     for suspicion in alignment.get("suspicions", []):
         lines.append(
-            f"suspected: {suspicion['party']}: its anchor representation {suspicion['evidence']};"
-            f" {LIKELY_CAUSE[suspicion['assumption']]}"
+            f"suspected: {_suspected(suspicion['party'], joined)}: its anchor representation"
+            f" {suspicion['evidence']}; {LIKELY_CAUSE[suspicion['assumption']]}"
         )
         lines.append(f"  {_cost(suspicion, alignment['left_out'])}")
     return lines
+
+
+def _suspected(party: str, joined: Sequence[JoinedReport]) -> str:
+    """Return a suspected party, with those whose rows were joined with its: it may be any of them."""
+    others = [each for group in joined if group["labels"] == party for each in group["sent"] if each != party]
+    return f"{party}, or {' or '.join(others)} whose rows are joined with its" if others else party
 
 
 def _absent(report: Report) -> list[tuple[str, str]]:
@@ -257,7 +274,7 @@ def _privacy(report: Report) -> list[tuple[str, str]]:
 def _results(results: Results) -> list[str]:
     found: list[str] = []
     if "alignment" in results:
-        lines = findings(results["alignment"])
+        lines = _findings(results)
         found = [
             heading("Alignment"),
             *(paragraph(f"{line.strip()}.") for line in lines),

@@ -17,8 +17,10 @@ from analyst_server.services.analyst import (
     find_to_view,
     outline,
     readable_outline,
+    readable_terms,
 )
 from analyst_server.services.awaited import THE_ANALYST, awaited
+from analyst_server.services.joined import with_their_groups
 from analyst_server.services.stored import blob_key, partial_key
 from analyst_server.store import (
     Collaboration,
@@ -274,7 +276,7 @@ def _statuses(
             sent,
             {downlink.party: downlink for downlink in downlinks.get(one.id, ())},
             excluded.get(one.id, set()),
-            _suspicions(suspected.get(one.id)),
+            _suspicions(one, suspected.get(one.id)),
             erased.get(one.id),
         )
         found.append(_Found(_status(one, known, viewer, blobs), _arriving(sent)))
@@ -347,16 +349,21 @@ def _unreadable(*, is_known: bool) -> _Unreadable:
     return {} if is_known else {"unreadable": True}
 
 
-def _suspicions(told: Suspicions | None) -> dict[str, _Suspicion]:
-    """Return what a status says of each suspected party, and of no other: most rounds have none."""
+def _suspicions(collaboration: Collaboration, told: Suspicions | None) -> dict[str, _Suspicion]:
+    """Return what a status says of each suspected party, and of no other: most rounds have none.
+
+    A suspicion of joined rows is of all whose rows they are.
+    """
     if told is None:
         return {}
+    terms = readable_terms(collaboration)
     return {
-        one["party"]: {
+        party: {
             "suspected": {"assumption": one["assumption"], "evidence": one["evidence"]},
             "left_out": one["party"] in told.left_out,
         }
         for one in told.suspicions
+        for party in ([one["party"]] if terms is None else with_their_groups(terms, [one["party"]]))
     }
 
 

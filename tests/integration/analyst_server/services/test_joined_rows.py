@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from analyst_server.pages.report import report_text
-from analyst_server.services import exclusion, judging, latecomers, report, rounds
+from analyst_server.services import exclusion, judging, latecomers, report, rounds, views
 from metering.explanation import uplink_transfer
 from protocol.absent_columns import AbsentColumns
 from protocol.errors import DtypeMismatchError, OutOfOrderError, TermsMismatchError
@@ -218,3 +218,8 @@ def test_a_suspicion_of_a_group_is_entered_for_all_of_it(world: World) -> None:
         steps = [(entry.event, entry.party) for entry in unit.ledger(world.id)]
     for event in (Event.SUSPECT, Event.LEAVE_OUT):
         assert [party for one, party in steps if one == event] == [LEAD, HOSPITAL]
+    members = views.status(world.analyst, identity(ALONE), world.id)["members"]
+    told = {member["party"]: member["left_out"] for member in members if "suspected" in member}
+    assert told == {LEAD: True, HOSPITAL: True}
+    text = report_text(report.for_operator(world.analyst, world.id))
+    assert f"suspected: {LEAD}, or {HOSPITAL} whose rows are joined with its: its anchor" in text
