@@ -133,8 +133,9 @@ def check_table(
     keys = None if group is None else _row_keys(group, terms)
     needs_labels = party is None or terms.has_labels(party)
     looking: dict[str, Any] = {} if keys is None else {"look": keys.look}
+    looking |= {"needs_labels": needs_labels, "reads_labels": needs_labels}
     try:
-        table = encode_table(data, schema, kept, needs_labels=needs_labels, **looking)
+        table = encode_table(data, schema, kept, **looking)
     except TableError:
         found, rows = find_misfits(data, schema, needs_labels=needs_labels)
         if not found:  # it is the row key

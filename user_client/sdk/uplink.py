@@ -128,8 +128,14 @@ def _prepare_anew(
     opened = open_anchor(session, directory) if terms.group_of(party) else None
     joining = Joining.of(directory, options)
     look = beside(seen.look, joining.keys.look) if joining else seen.look
-    needs_labels = not is_late and terms.has_labels(party)
-    table = encode_table(data, terms.schema_of(party), scratch.keep, needs_labels=needs_labels, look=look)
+    table = encode_table(
+        data,
+        terms.schema_of(party),
+        scratch.keep,
+        needs_labels=not is_late,
+        reads_labels=terms.has_labels(party),
+        look=look,
+    )
     anchor, commitment = opened or open_anchor(session, directory)
     share = terms.hold_out if options.hold_out is None else options.hold_out
     kept = keep_back(directory, table.digest, table.labels, share, table.task)

@@ -66,6 +66,7 @@ def encoded_parts(
     schema: Schema,
     *,
     needs_labels: bool = True,
+    reads_labels: bool = True,
     labels_in_range: bool = True,
     look: Look = lambda _part, _read: _nothing,
 ) -> Iterator[EncodedPart]:
@@ -78,6 +79,8 @@ def encoded_parts(
     data : path, pyarrow.Table or data frame
     needs_labels : bool
         Whether a table without a column of labels is refused.
+    reads_labels : bool
+        Whether the labels are looked at where a table has them.
     labels_in_range : bool
         As for `encode_labels`.
 
@@ -91,7 +94,8 @@ def encoded_parts(
 
     def encode(part: pa.Table) -> EncodedPart:
         # with some of its columns the label is refused, because the others are missing
-        has_labels = needs_labels or not set(schema.label_column.columns).isdisjoint(part.column_names)
+        is_there = needs_labels or not set(schema.label_column.columns).isdisjoint(part.column_names)
+        has_labels = reads_labels and is_there
         labels = encode_labels(part, schema, in_range=labels_in_range) if has_labels else None
         read = with_numbers_read(part, schema)
         return EncodedPart(part, encode_rows(read, schema), labels, look(part, read))
@@ -128,7 +132,7 @@ class EncodedTable:
     ----------
     rows : (n, m) Rows
     labels : (n,) ndarray
-        As on the wire; of a table that has none, and needs none, all are of class 0.
+        As on the wire; where none are there or read, all are of class 0.
     task : {"classes", "number", "survival", "multilabel"}
         What the labels are.
     digest : str
@@ -150,6 +154,7 @@ def encode_table(
     keep: Callable[[Iterable[Matrix64], int], Rows],
     *,
     needs_labels: bool = True,
+    reads_labels: bool = True,
     labels_in_range: bool = True,
     look: Look = lambda _part, _read: _nothing,
 ) -> EncodedTable:
@@ -162,6 +167,8 @@ def encode_table(
         Takes the blocks of encoded rows, and how wide they are, and returns the rows.
     needs_labels : bool
         Whether a table without a column of labels is refused.
+    reads_labels : bool
+        Whether the labels are looked at where a table has them.
     labels_in_range : bool
         As for `encode_labels`.
     look : callable
@@ -181,7 +188,12 @@ def encode_table(
     def blocks() -> Iterator[Matrix64]:
         nonlocal has_labels, labels_dtype
         for part in encoded_parts(
-            data, schema, needs_labels=needs_labels, labels_in_range=labels_in_range, look=look
+            data,
+            schema,
+            needs_labels=needs_labels,
+            reads_labels=reads_labels,
+            labels_in_range=labels_in_range,
+            look=look,
         ):
             has_labels = part.labels is not None
             of_part = np.zeros(len(part.rows), np.uint8) if part.labels is None else part.labels

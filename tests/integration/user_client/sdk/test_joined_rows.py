@@ -227,6 +227,19 @@ def test_the_row_key_is_a_column_that_the_terms_use(consortium: Consortium) -> N
     assert text not in summary_in_words(consortium.hospital_round.prepare(table))
 
 
+@pytest.mark.parametrize("own", ["of others", "yes", ""])
+def test_labels_that_another_sends_are_not_read_where_a_table_has_them(
+    consortium: Consortium, own: str
+) -> None:
+    consortium.until_anchored(**JOINING)
+    found = consortium.hospital_round
+    table = of_hospital(people(0)).append_column("y", pa.array(["no"] * 20 + [own] * 20))
+    checked = check_table(found.terms, table, party=HOSPITAL)
+    assert (checked.misfits, checked.signal) == ([], None)
+    assert found.prepare(table).signal is None
+    assert not len(arrays_of(found)["labels"])
+
+
 def test_a_member_needs_rows_to_join(consortium: Consortium) -> None:
     consortium.until_anchored(**JOINING)
     with pytest.raises(InputError, match="there is no round without rows of each of them"):
