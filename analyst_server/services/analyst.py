@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from analyst_server.blobs import Blobs
+from analyst_server.blobs import Blobs, DamagedBlobError
 from analyst_server.services.acts import note_step
 from analyst_server.services.stored import read_stored
 from analyst_server.store import Collaboration, Leases, LedgerRow, Member, Records, Unit
@@ -76,6 +77,20 @@ class Analyst:
         """Return 32 secret bytes for one purpose, the same after a restart and in every process."""
         number = self.key.private_numbers().private_value
         return derive(number.to_bytes((self.key.curve.key_size + 7) // 8), label)
+
+    def erase_work(self, folder: str) -> None:
+        """Erase what a computation has written; what stays is erased when the collaboration ends."""
+        with suppress(OSError):
+            self.blobs.erase(folder)
+
+    @contextmanager
+    def erasing_if_it_fails(self, folder: str) -> Iterator[None]:
+        """Erase what a computation has written if it cannot be done: each try has another folder."""
+        try:
+            yield
+        except (ValueError, DamagedBlobError):
+            self.erase_work(folder)
+            raise
 
     def verify_from(self, sender: Identity, kind: type[M], body: bytes) -> Verified[M]:
         """Return a signed message that must be the sender's own, verified.

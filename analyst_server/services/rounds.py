@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
@@ -81,8 +80,7 @@ def resume(analyst: Analyst, collaboration_id: str) -> None:
         uplinks = unit.received_uplinks(collaboration_id)
     damage.unmark(uplinks, analyst.blobs)  # somebody may have restored them; they are checked again
     if unjudged is not None:
-        with suppress(OSError):  # what stays is erased when the collaboration ends
-            analyst.blobs.erase(unjudged["folder"])
+        analyst.erase_work(unjudged["folder"])
 
 
 def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
@@ -261,7 +259,8 @@ def _compute(
         finish(analyst, collaboration_id, owner, sums, total, hold=hold_release)
         return
     spec = spec_of(analyst, collaboration_id, train_on_suspected_rows=train_on_suspected_rows)
-    result = compute_round(spec, analyst.blobs, run=run, on_aligned=on_aligned)
+    with analyst.erasing_if_it_fails(spec.folder):
+        result = compute_round(spec, analyst.blobs, run=run, on_aligned=on_aligned)
     if result.suspected:
         log.warning("round %s: held, %s suspected", collaboration_id[:8], ", ".join(result.suspected))
     hold = hold_release or bool(result.suspected)
@@ -360,8 +359,7 @@ def finish(
         if not hold:
             _release(unit, collaboration, analyst.clock())
     if unjudged is None:
-        with suppress(OSError):  # what stays is erased when the collaboration ends
-            analyst.blobs.erase(spec.folder)
+        analyst.erase_work(spec.folder)
 
 
 def _enter_suspicions(

@@ -152,6 +152,8 @@ def test_a_class_that_is_in_no_joined_row_fails_the_round_with_how_many_there_ar
     world.send(sent(world.terms, HOSPITAL, keys(39, 60)))
     said = failure(world)
     assert said.startswith(f"{LEAD} and {HOSPITAL} have 1 row in common; training needs rows of every class")
+    # a copy of the joined rows for each try would fill the disk
+    assert {key.split("/")[1] for key in world.analyst.blobs.whole_keys()} == {"uplinks"}
 
 
 def test_a_key_that_is_sent_twice_fails_the_round_with_the_party(world: World) -> None:
