@@ -106,10 +106,12 @@ class Policy(BaseModel):
 
     def check_row_key(self, group: JoinedRows | None) -> None:
         """Raise `PolicyError` if our rows would be joined by a column that never leaves, hashed or not."""
-        if group is not None and group.row_key in self.never:
-            raise PolicyError(
-                [f"the column {group.row_key} must never leave, and its hashes would: rows are joined by it"]
-            )
+        if found := list(self._hashed(group)):
+            raise PolicyError(found)
+
+    def violations_under(self, terms: Terms, party: str, prepared: Prepared) -> list[str]:
+        """Return a phrase for every limit that an uplink breaks, and if hashes leave that must not."""
+        return [*self._hashed(terms.group_of(party)), *self.violations(terms.schema_of(party), prepared)]
 
     def terms_that_pass(self, uplink: Exposed, prepared: Prepared, stronger: Sequence[float]) -> str | None:
         """Return terms under which the same rows would be allowed, or None if none of these is enough.
@@ -160,6 +162,10 @@ class Policy(BaseModel):
     def store(self, home: Home) -> None:
         """Write the policy to the state directory."""
         write_whole(home.policy_path, tomli_w.dumps(self.model_dump(exclude_none=True)).encode())
+
+    def _hashed(self, group: JoinedRows | None) -> Iterator[str]:
+        if group is not None and group.row_key in self.never:
+            yield f"the column {group.row_key} must never leave, and its hashes would: rows are joined by it"
 
     def _named(self, schema: Schema) -> Iterator[str]:
         names = {*(column.name for column in schema.columns), *schema.origins, *schema.label_column.columns}

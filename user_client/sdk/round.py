@@ -212,7 +212,7 @@ class Round:
         policy, prepared = policy_under(self.terms, self.directory.home), self.prepared
         if policy is None or prepared is None:
             return []
-        return list(policy.violations(self.terms.schema_of(self.party), prepared))
+        return policy.violations_under(self.terms, self.party, prepared)
 
     def draw_picture(self, data: Any, shape: tuple[int, int], *, count: int = pictures.PICTURE_ROWS) -> bytes:
         """Return a PNG of a few rows of the prepared table: original, projected, rebuilt under collusion.

@@ -31,7 +31,7 @@ from user_client.sdk.anchor import open_anchor
 from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, level_of
 from user_client.sdk.forgetting import forget_if_required, is_uplink
 from user_client.sdk.hold_out import keep_back
-from user_client.sdk.joined_rows import Joining, own_group
+from user_client.sdk.joined_rows import Joining
 from user_client.sdk.ledger_check import follow_ledger, is_entered
 from user_client.sdk.own_map import OwnMap, digest_of_map, packed, unpacked
 from user_client.sdk.payload import make_uplink
@@ -42,7 +42,7 @@ from user_client.sdk.receipt import is_asked_for_again, store_receipt, was_recei
 from user_client.sdk.releases import SeenRows
 from user_client.sdk.session import Session
 from user_client.sdk.sums import prepare_sums
-from user_client.sdk.terms import accepted_terms, own_schema
+from user_client.sdk.terms import accepted_terms, own_party, own_schema
 from user_client.tables import beside, digest_of, encode_table
 from user_client.transport.upload import Progress, send_uplink
 
@@ -310,8 +310,7 @@ def _check_policy(directory: RoundDirectory) -> None:
         return
     if prepared is None:  # what was found is lost, or stored by another version
         raise _unread("a policy needs what `odc prepare` has found, and that cannot be read")
-    policy.check_row_key(own_group(directory))
-    if found := list(policy.violations(own_schema(directory), prepared)):
+    if found := policy.violations_under(accepted_terms(directory), own_party(directory), prepared):
         raise PolicyError(found, prepared.would_pass)
 
 

@@ -212,6 +212,8 @@ def test_a_policy_may_forbid_even_hashes_of_a_column(consortium: Consortium) -> 
     consortium.lead_round.create_anchor()
     consortium.hospital_round.prepare(of_hospital(people(0)))
     Policy(never=("pid",)).store(consortium.hospital.home)
+    (said,) = consortium.hospital_round.policy_violations()  # as `odc prepare` and the pages show it
+    assert said.startswith("the column pid must never leave, and its hashes would")
     with pytest.raises(PolicyError, match="the column pid must never leave, and its hashes would"):
         consortium.hospital_round.contribute()
 
