@@ -18,7 +18,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.data import checked_path, read_arrays
 from odc_demo.corrections import corrected_draft
-from odc_demo.tables import HOLD_OUT, breast_cancer, own_table
+from odc_demo.tables import HOLD_OUT, breast_cancer, own_table, source_of
 from protocol.table_schema import Schema
 from user_client.sdk import draft_terms
 
@@ -127,7 +127,7 @@ def _breast_cancer() -> Work:
 
 def _heart(data: Path) -> Work:
     path = checked_path(data, "heart/heart_uci_4site.csv.gz")
-    tables = own_table(path, LABEL, "site", ("num",))
+    tables = own_table(source_of(path), LABEL, "site", ("num",))
     return _drafted("heart", tables.by_hospital, tables.hold_out, tables.label, tables.exclude)
 
 
