@@ -95,7 +95,7 @@ def test_it_connects_to_the_ports_of_the_blobs_and_no_other(data_dir: Path) -> N
         port = named.getsockname()[1]
         made = process_pool(1, memory_bytes=0, blob_dir=data_dir / "blobs", ports=[port])
         try:
-            with suppress(TypeError, FileNotFoundError):  # it cannot send us its socket
+            with suppress(TypeError, OSError):  # it may write no file through which it could send its socket
                 asked(made, socket.create_connection, named.getsockname())
             named.settimeout(LIMIT_S)
             named.accept()[0].close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from protocol.answers import MOVING, MemberStatus, Status
+from protocol.joined_rows import JoinedRows
 from protocol.messages import Acceptance, DownlinkManifest
 from protocol.states import COMPUTING, State
 from runtime.waiting import look_until
@@ -18,7 +19,7 @@ from user_client.sdk.session import Session
 from user_client.sdk.shared_rows import is_trained
 from user_client.sdk.terms import own_party
 
-Kind = Literal["accept", "anchor", "contribute", "receive", "predict", "wait", "ask", "none"]
+Kind = Literal["accept", "anchor", "contribute", "receive", "predict", "combine", "wait", "ask", "none"]
 OURS: Final[frozenset[Kind]] = frozenset({"accept", "anchor", "contribute", "receive"})
 """Steps of the round that are for us to do now."""
 _LEADS_TO: Final[Mapping[Kind, State]] = {"accept": State.ENROLLING, "contribute": State.COLLECTING}
@@ -35,6 +36,7 @@ class NextStep:
     ----------
     kind : str
         ``wait`` for others, ``ask`` the lead, or one of our own steps; ``none`` after the end of the round.
+        To ``combine`` is to predict with files of others, where rows are joined.
     words : str
         The command to run, or what is waited for.
     """
@@ -48,7 +50,8 @@ def next_step(status: Status, directory: RoundDirectory) -> NextStep:
     ours, state, you = _ours(status), status["state"], status["you"]
     if directory.holds(DownlinkManifest):
         whose = " (a model of our own answers, of odc train)" if is_trained(directory) else ""
-        return NextStep("predict", f"{prediction_in_words(directory)}{whose}")
+        kind: Kind = "predict" if _joined_group(directory) is None else "combine"
+        return NextStep(kind, f"{prediction_in_words(directory)}{whose}")
     if state in (State.CANCELLED, State.CLOSED) or ours is None or you is None:
         return NextStep("none", f"the collaboration is {state}: nothing is left to do")
     if ours.get("excluded"):
@@ -60,11 +63,15 @@ def next_step(status: Status, directory: RoundDirectory) -> NextStep:
 
 def prediction_in_words(directory: RoundDirectory) -> str:
     """Return how to predict with a model that has come: where rows are joined, with the parts of others."""
-    group = own_group(directory) if directory.holds(Acceptance) else None
+    group = _joined_group(directory)
     if group is None:
         return "odc predict TABLE, odc evaluate TABLE"
     others = ", ".join(group.others(own_party(directory)))
     return f"odc predict TABLE --with FILE, with a file of odc part TABLE from each of {others}"
+
+
+def _joined_group(directory: RoundDirectory) -> JoinedRows | None:
+    return own_group(directory) if directory.holds(Acceptance) else None
 
 
 def _under_way(status: Status, ours: MemberStatus, directory: RoundDirectory) -> NextStep:

@@ -256,7 +256,7 @@ def predict(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         tab="predict",
         is_received=is_received,
         said=_said(step),
-        needs_parts=_needs_parts(step),
+        needs_parts=step.kind == "combine",
         named=known.predicted or known.rows,
         found=found,
         found_table=predicted.table if predicted else "",
@@ -318,7 +318,7 @@ def _place(chosen: Round, step: NextStep) -> tuple[str, str] | None:
     """Return the page of the next step, and what its button says."""
     if step.kind == "contribute" and chosen.prepared is not None:
         return "leaving", "Look at what would leave, and send it"
-    return None if _needs_parts(step) else PLACES.get(step.kind)
+    return PLACES.get(step.kind)
 
 
 def _columns_of(terms: Terms, party: str) -> list[str]:
@@ -328,21 +328,15 @@ def _columns_of(terms: Terms, party: str) -> list[str]:
     return names if group is None else [group.row_key, *names]
 
 
-def _needs_parts(step: NextStep) -> bool:
-    """Return whether we predict with files of others, which these pages do not take."""
-    return step.words.startswith("odc predict TABLE --with ")
-
-
 def _said(step: NextStep) -> str:
     """Return the next step for somebody who clicks, and does not type commands."""
-    if _needs_parts(step):
-        return f"The model is here. At a terminal: {step.words}."
     said = {
         "accept": "The terms wait for you to read and sign them.",
         "anchor": "Everybody has signed: as the lead, create the anchor now.",
         "contribute": "It is your turn to send.",
         "receive": "The model is released: fetch it.",
         "predict": "The model is here. Predict for a table on this machine.",
+        "combine": f"The model is here. At a terminal: {step.words}.",  # these pages take no files of others
     }
     if step.kind in said:
         return said[step.kind]
