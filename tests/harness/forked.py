@@ -12,12 +12,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import chdir
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Final
 
 from odc_demo.actors import Institution, clean_environment
+from tests.harness.tree import REPOSITORY
 from user_client import __main__ as command
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
@@ -55,6 +59,7 @@ class LoadedInstitution(Institution):
         """
         if self.prefix or os.environ.get("PYTHONPATH") != _PYTHONPATH:
             return self.start(*words)
+        _start_server()
         self.home.mkdir(parents=True, exist_ok=True)
         printed = tempfile.TemporaryDirectory(prefix="odc-")
         arguments = ["odc", "--home", str(self.home), *words, "--json"]
@@ -66,6 +71,13 @@ class LoadedInstitution(Institution):
 
     def odc(self, *words: str) -> Any:
         return self.finish(words, self.begin(*words))
+
+
+@cache
+def _start_server() -> None:
+    """Start the process that is forked where it can import what it loads, wherever a test may be."""
+    with chdir(REPOSITORY):
+        forkserver.ensure_running()
 
 
 def _run(arguments: list[str], directory: Path, environment: dict[str, str], printed: Path) -> None:
