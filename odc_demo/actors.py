@@ -43,7 +43,8 @@ def _for_people(program: str, stderr: str) -> str:
 class Running(Protocol):
     """A command that was started, a `subprocess.Popen` of text for example."""
 
-    returncode: int | Any
+    returncode: Any
+    """Its exit code, None while it runs; `subprocess.Popen` gives it no narrower type."""
 
     def communicate(self, *, timeout: float) -> tuple[str, str]:
         """Wait for the end and return what was printed on both channels."""
