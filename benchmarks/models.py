@@ -20,11 +20,11 @@ from benchmarks.parallel import run_all
 from benchmarks.report import Options, Report, main
 from benchmarks.uplink.tables import Cohort, default_cohort, sources
 from protocol.model_terms import (
-    DEFAULT_CANDIDATES,
     AutoTerms,
     AveragedTerms,
     CandidateTerms,
     ModelTerms,
+    default_candidates,
 )
 from user_client.sdk import DITHER
 from user_client.secret.expansion import haar
@@ -33,7 +33,7 @@ KINDS: Final[dict[str, ModelTerms]] = {
     terms.model_fields["kind"].default: terms()
     for terms in get_args(CandidateTerms)
     if "classes" in terms.tasks
-} | {"auto": AutoTerms(candidates=DEFAULT_CANDIDATES["classes"])}
+} | {"auto": AutoTerms(candidates=default_candidates("classes"))}
 MEMBERS: Final = 10
 OTHERS: Final = 5
 """Institutions that send nothing; the scores are those of their rows."""

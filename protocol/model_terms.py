@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import FailFast, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -240,30 +241,32 @@ class AutoTerms(Message):
 ModelTerms = Annotated[CandidateTerms | QuadraticDiscriminantTerms | AutoTerms, Field(discriminator="kind")]
 
 
-DEFAULT_CANDIDATES: Final[Mapping[Task, tuple[CandidateTerms, ...]]] = {
-    "classes": (
-        AveragedTerms(),
-        LogisticTerms(),
-        RandomForestTerms(),
-        GradientBoostingTerms(),
-        RandomFeatureSvmTerms(),
-    ),
-    "multilabel": (
-        AveragedTerms(),
-        LogisticTerms(),
-        RandomForestTerms(),
-        GradientBoostingTerms(),
-        RandomFeatureSvmTerms(),
-    ),
-    "number": (AveragedTerms(), RidgeTerms(), RandomForestTerms(), GradientBoostingTerms()),
-    "survival": (CoxTerms(), CoxTerms(inverse_penalty=0.01), CoxTerms(inverse_penalty=1.0)),
-}
-"""What `auto` compares if a draft names no candidates; the first is what is drafted without `auto`. A
-`random-feature-svm` draws smooth curves, which `averaged` is too short for and trees cut into steps."""
 MODELS_OF_SCHEMA_1: Final = ("mlp", "logistic", "svm", "random-feature-svm")
 """The kinds that terms of schema 1 can name."""
 PRIVATE_MODELS: Final[Mapping[str, tuple[str, ...]]] = {"mlp": ("hidden_units", "seed"), "logistic": ()}
 """The kinds that have a private training, each with its fields that count in it."""
+
+
+@cache
+def default_candidates(task: Task) -> tuple[CandidateTerms, ...]:
+    """Return what `auto` compares if a draft names no candidates.
+
+    The first is what is drafted without `auto`. A `random-feature-svm` draws smooth curves, which `averaged`
+    is too short for and trees cut into steps.
+    """
+    match task:
+        case "classes" | "multilabel":
+            return (
+                AveragedTerms(),
+                LogisticTerms(),
+                RandomForestTerms(),
+                GradientBoostingTerms(),
+                RandomFeatureSvmTerms(),
+            )
+        case "number":
+            return (AveragedTerms(), RidgeTerms(), RandomForestTerms(), GradientBoostingTerms())
+        case "survival":
+            return (CoxTerms(), CoxTerms(inverse_penalty=0.01), CoxTerms(inverse_penalty=1.0))
 
 
 def models_for(task: Task) -> list[str]:
@@ -292,7 +295,7 @@ def weighted_kinds(model: ModelTerms) -> list[str]:
 def with_candidates(draft: Any, task: Task) -> Any:
     """Return the draft of a model, with the candidates of the task for an `auto` that names none."""
     if isinstance(draft, dict) and draft.get("kind") == "auto" and "candidates" not in draft:
-        return {**draft, "candidates": DEFAULT_CANDIDATES[task]}
+        return {**draft, "candidates": default_candidates(task)}
     return draft
 
 

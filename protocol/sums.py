@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from protocol.codec import Message
@@ -136,30 +134,6 @@ def _largest_square(column: Column) -> float:
     if isinstance(column, LevelsColumn):  # one level less its share, and the shares of all others
         return 2.0 * column.weight**2 + missing
     return 4.0 + missing  # centred inside [-1, 1], it lies in [-2, 2]
-
-
-def to_fixed_point(matrices: NDArray[np.float64], exponent: int) -> NDArray[np.uint64]:
-    """Return the upper triangle of a symmetric (p, p) matrix, row by row, as integers modulo 2^64.
-
-    Of a stack of them, (k, p, p), it is one triangle after the other.
-    """
-    rows, columns = np.triu_indices(matrices.shape[-1])
-    triangles = matrices[..., rows, columns].ravel()
-    return np.rint(np.ldexp(triangles, exponent)).astype(np.int64).view(np.uint64)
-
-
-def from_fixed_point(total: NDArray[np.uint64], order: int, exponent: int) -> NDArray[np.float64]:
-    """Return the symmetric (p, p) matrix of a total; the inverse of `to_fixed_point`, up to rounding."""
-    matrix = np.zeros((order, order))
-    matrix[np.triu_indices(order)] = np.ldexp(total.view(np.int64).astype(np.float64), -exponent)
-    return np.asarray(matrix + np.triu(matrix, 1).T)
-
-
-def by_class_from_fixed_point(
-    total: NDArray[np.uint64], classes: int, order: int, exponent: int
-) -> NDArray[np.float64]:
-    """Return the stack of matrices of a total by class, (k, p, p)."""
-    return np.stack([from_fixed_point(part, order, exponent) for part in total.reshape(classes, -1)])
 
 
 def sums_commitment(seed: bytes, mask_keys: Sequence[bytes]) -> bytes:

@@ -8,24 +8,22 @@ from typing import Final
 
 import numpy as np
 
+from protocol.consent import plain_words
 from protocol.sums import is_by_class
 from protocol.table_schema import LevelsColumn
 from protocol.terms import Terms
 from protocol.texts import visible
 from runtime.terminal import minute, privacy_in_words
-from user_client.sdk import (
-    Attack,
-    CheckedTable,
-    Information,
-    Isolated,
-    LocalFit,
-    Prepared,
-    Signal,
-    plain_words,
-)
+from user_client.privacy.information import Information
+from user_client.privacy.isolation import Isolated
+from user_client.sdk.desk import Attack
+from user_client.sdk.hold_out import LocalFit
 from user_client.sdk.lower_dimensions import Kept
+from user_client.sdk.prepared import Prepared
 from user_client.sdk.session import SHORT_ID
 from user_client.sdk.shared_rows import KINDS
+from user_client.sdk.terms import CheckedTable
+from user_client.secret.signal import Signal
 from user_client.tables import ColumnProfile, Misfit, strangeness
 
 OURS_ALONE: Final = (

@@ -17,15 +17,10 @@ from analyst_server.blobs import Blobs, StoredArray, store_array
 from analyst_server.compute.sequence import Run, here
 from analyst_server.compute.trained import TrainedModel
 from analyst_server.training import progress
+from protocol.fixed_point import by_class_from_fixed_point, from_fixed_point, to_fixed_point
 from protocol.labels import AnyLabel
 from protocol.model_terms import QuadraticDiscriminantTerms
-from protocol.sums import (
-    by_class_from_fixed_point,
-    exponent_of,
-    from_fixed_point,
-    order_of,
-    to_fixed_point,
-)
+from protocol.sums import exponent_of, order_of
 from protocol.terms import Terms
 
 _NEARLY: Final = 1e-3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,7 +14,6 @@ from protocol.identity import key_fingerprint, public_key
 from protocol.invitation import Invitation
 from runtime.files import read_bytes, read_text
 from runtime.terminal import day, token_lifetime_s, token_lines
-from user_client import sdk
 from user_client.cli.options import (
     AsJson,
     PassphraseFile,
@@ -26,7 +25,9 @@ from user_client.cli.options import (
 )
 from user_client.custody import protection
 from user_client.errors import NotJoinedError, NotPreparedError, PassphraseError, PassphraseNeededError
-from user_client.sdk import KnownCertificate, OwnCertificate, analyst_key
+from user_client.sdk import analyst_key, certificate_list, consortium, membership, own_certificate
+from user_client.sdk.certificate_list import KnownCertificate
+from user_client.sdk.own_certificate import OwnCertificate
 
 token = typer.Typer(no_args_is_help=True, help="API tokens, with which our other systems read our rounds.")
 
@@ -81,16 +82,16 @@ def join(
         if protect or passphrase_file:
             is_new = not session.home.is_protected()
             protection.protect(session.home, options.passphrase(passphrase_file, is_new=is_new))
-        membership = sdk.join(session, parsed, own=own, wait_s=wait)
+        joined = membership.join(session, parsed, own=own, wait_s=wait)
         typer.echo(f"our key: {key_fingerprint(session.home.key().public_key())}", err=True)
-    if membership is None:
+    if joined is None:
         error = NotPreparedError("the lead institution has not approved yet; the request is with the analyst")
         error.hint = "the lead runs `odc consortium approve`; then run `odc join` again"
         raise error
     show(
         as_json,
-        {"party": membership.party, "role": membership.role, "consortium": membership.consortium},
-        lambda: f"joined {membership.consortium} as {membership.party}\nnext: odc status",
+        {"party": joined.party, "role": joined.role, "consortium": joined.consortium},
+        lambda: f"joined {joined.consortium} as {joined.party}\nnext: odc status",
     )
 
 
@@ -150,10 +151,10 @@ def renew(
         if session.membership.role == "lead":
             if cert or ca:
                 raise InputError("the lead renews with the passphrase of the root, without --cert and --ca")
-            certificate = sdk.renew_own(session, options_of(context).passphrase(passphrase_file))
+            certificate = consortium.renew_own(session, options_of(context).passphrase(passphrase_file))
         else:
             own = _own_certificate(cert, ca, session.home.key)
-            renewed = sdk.renew(session, own=own, wait_s=wait)
+            renewed = membership.renew(session, own=own, wait_s=wait)
             if renewed is None:
                 error = NotPreparedError("the lead institution has not approved the renewal yet")
                 error.hint = "the lead runs `odc consortium approve`; then run `odc renew` again"
@@ -173,7 +174,7 @@ def revocations(
 ) -> None:
     """Use the newest revocation list: certificates that the lead has revoked."""
     with open_session(context) as session:
-        count = sdk.update_revocations(session, read_bytes(file) if file else None)
+        count = membership.update_revocations(session, read_bytes(file) if file else None)
         path = session.home.revocations_path
     value = {"revoked": count, "list": str(path) if count else None}
     show(as_json, value, lambda: f"{count} certificates of this consortium are revoked")
@@ -198,7 +199,7 @@ def trust_analyst(
 def certificates(context: typer.Context, as_json: AsJson = False) -> None:
     """List the certificates of this consortium that the analyst knows of; look for your own name."""
     with open_session(context) as session:
-        rows = [_certificate(one) for one in sdk.list_certificates(session)]
+        rows = [_certificate(one) for one in certificate_list.list_certificates(session)]
     show(as_json, {"certificates": rows}, lambda: "\n".join(map(_certificate_line, rows)))
 
 
@@ -239,7 +240,7 @@ def create_token(
     """Create a token that can read status, report and ledger. It is shown once and stored nowhere."""
     with open_session(context) as session:
         meant = None if collaboration is None else session.round(collaboration).id
-        made = sdk.create_token(
+        made = membership.create_token(
             session, lifetime_s=token_lifetime_s(days), label=label, collaboration_id=meant
         )
     value: dict[str, Any] = {"token": made.token, **made.row.model_dump()}
@@ -250,7 +251,7 @@ def create_token(
 def list_tokens(context: typer.Context, as_json: AsJson = False) -> None:
     """List our tokens: their purpose, when they end, and when each was last used."""
     with open_session(context) as session:
-        rows = sdk.list_tokens(session)
+        rows = membership.list_tokens(session)
     show(as_json, {"tokens": [row.model_dump() for row in rows]}, lambda: token_lines(rows) or "no tokens")
 
 
@@ -265,7 +266,7 @@ def revoke_token(
 ) -> None:
     """Revoke a token: the analyst refuses it from then on."""
     with open_session(context) as session:
-        sdk.revoke_token(session, token_or_id)
+        membership.revoke_token(session, token_or_id)
     show(as_json, {"revoked": True}, lambda: "revoked")
 
 
@@ -274,7 +275,7 @@ def _own_certificate(
 ) -> OwnCertificate | None:
     """Read the certificate of our own PKI for a key, or return None if no file is named."""
     if certificate is not None:
-        return sdk.read_own_certificate(
+        return own_certificate.read_own_certificate(
             read_bytes(certificate), key(), read_bytes(authority) if authority else None
         )
     if authority is not None:
@@ -288,20 +289,9 @@ def _own_key(file: Path | None, passphrase_file: Path | None) -> ec.EllipticCurv
         raise InputError("--cert needs the key of the certificate: --key KEY.pem")
     named = passphrase_file or path_in_environment("ODC_KEY_PASSPHRASE_FILE")
     try:
-        return sdk.read_own_key(
+        return own_certificate.read_own_key(
             read_bytes(file), lambda: ask_passphrase("Passphrase of --key", named, is_new=False)
         )
     except (PassphraseError, PassphraseNeededError) as error:
         error.hint = "name a file that contains it: --key-passphrase-file FILE, or ODC_KEY_PASSPHRASE_FILE"
         raise
-
-
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (
-    join,
-    protect,
-    renew,
-    revocations,
-    trust_analyst,
-    certificates,
-)
-"""The commands of this module that stand directly behind `odc`."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +14,7 @@ from protocol.terms import Terms
 from runtime.files import read_bytes
 from runtime.terminal import minute, privacy_in_words, second
 from user_client import evidence_verifier
+from user_client.cli import checkpoints
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -28,7 +28,11 @@ from user_client.cli.options import (
 )
 from user_client.custody.round_directory import ANCHOR_FILES, BASIS_FILES, STATEMENT_FILE
 from user_client.errors import NotForgottenError
-from user_client.sdk import CheckedLedger, Evidence, Examined, Release, Round, list_releases
+from user_client.sdk.evidence import Evidence
+from user_client.sdk.forgetting import Examined
+from user_client.sdk.ledger_check import CheckedLedger
+from user_client.sdk.releases import Release, list_releases
+from user_client.sdk.round import Round
 
 ledger = typer.Typer(no_args_is_help=True, help="Every step of a collaboration, signed by the analyst.")
 
@@ -290,5 +294,5 @@ def _evidence_text(made: Evidence, out: Path) -> str:
     )
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (forget, releases, evidence)
-"""The commands of this module that stand directly behind `odc`."""
+for command in checkpoints.COMMANDS:
+    ledger.command()(command)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -44,7 +43,3 @@ def ui(
         tell=lambda url: typer.echo(f"open this address, once: {url}\nend with Ctrl-C"),
     )
     typer.echo("the pages have ended", err=True)
-
-
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (ui,)
-"""The commands of this module that stand directly behind `odc`."""

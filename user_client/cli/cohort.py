@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Final
 
@@ -11,7 +11,7 @@ import typer
 from runtime.terminal import printable
 from user_client.cli.options import AsJson, CollaborationOption, open_session, round_of, show
 from user_client.cli.progress import busy
-from user_client.sdk import Cohort, Component
+from user_client.sdk.cohort import Cohort, Component
 
 _PAIRS_SHOWN: Final = 10
 _COMPONENTS_SHOWN: Final = 5
@@ -64,7 +64,3 @@ def _loadings(component: Component, names: list[str]) -> str:
     return ", ".join(
         f"{component.loadings[place]:+.2f} {names[place]}" for place in largest[:_LOADINGS_SHOWN]
     )
-
-
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (cohort,)
-"""The command of this module, which stands directly behind `odc`."""

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from protocol.errors import InputError
 from protocol.identity import fingerprint
 from protocol.messages import Role
+from protocol.own_pki import NameMapping
 from runtime.files import read_bytes, read_text
 from runtime.terminal import day, minute, printable
-from user_client import sdk
 from user_client.cli.options import (
     AsJson,
     PassphraseFile,
@@ -27,9 +27,18 @@ from user_client.cli.options import (
     write_private,
 )
 from user_client.custody.protection import protect as protect_directory
-from user_client.sdk import Approval, Approved, Member, NameMapping, Revoked, Session, Waiting
-from user_client.sdk.approval import AnalystUnreachable, ApprovalEvent, RequestRefused, unsignable
-from user_client.sdk.consortium import ANALYST
+from user_client.sdk import approval, certificate_requests, consortium, own_certificate
+from user_client.sdk.approval import (
+    AnalystUnreachable,
+    Approval,
+    ApprovalEvent,
+    Approved,
+    RequestRefused,
+    unsignable,
+)
+from user_client.sdk.certificate_requests import Waiting
+from user_client.sdk.consortium import ANALYST, Member, Revoked
+from user_client.sdk.session import Session
 from user_client.transport import ATTEMPTS
 
 app = typer.Typer(no_args_is_help=True, help="The lead institution: root, invitations, certificates.")
@@ -56,10 +65,10 @@ def create(
     with open_session(context) as session:
         if protect:
             protect_directory(session.home, secret)
-        membership = sdk.create_consortium(
+        membership = consortium.create_consortium(
             session, name=name, party=party, analyst_url=analyst, passphrase=secret
         )
-        invitation = sdk.invite(session, ANALYST, role="analyst")
+        invitation = consortium.invite(session, ANALYST, role="analyst")
         root = fingerprint(session.home.root().certificate)
     write_private(analyst_invitation, invitation.to_json().encode())
     value = {
@@ -119,12 +128,14 @@ def invite(
         raise InputError("name the institution, or a file of names with --from")
     if (ca is None) != (name is None):
         raise InputError("--ca and --name must be given together: the CA, and the name in the certificate")
-    mapping = NameMapping(sdk.read_authority(read_bytes(ca)), name) if ca and name is not None else None
+    mapping = (
+        NameMapping(own_certificate.read_authority(read_bytes(ca)), name) if ca and name is not None else None
+    )
     path = out or Path(f"{party}.invitation.json")
     require_writable(path)
     with open_session(context) as session:
         role: Role = "analyst" if party == ANALYST else "institution"
-        invitation = sdk.invite(session, party, role=role, replace_earlier=replace, mapping=mapping)
+        invitation = consortium.invite(session, party, role=role, replace_earlier=replace, mapping=mapping)
     write_private(path, invitation.to_json().encode())
     show(
         as_json,
@@ -150,7 +161,7 @@ def _invite_all(context: typer.Context, file: Path, folder: Path, *, as_json: bo
         raise InputError(f"{file} has no name in it")
     require_writable(folder / "invitation.json")
     with open_session(context) as session:
-        found = sdk.invite_all(session, parties)
+        found = consortium.invite_all(session, parties)
     for invitation in found:
         write_private(folder / f"{invitation.party}.invitation.json", invitation.to_json().encode())
     value = [
@@ -170,8 +181,8 @@ def _invite_all(context: typer.Context, file: Path, folder: Path, *, as_json: bo
 def list_(context: typer.Context, as_json: AsJson = False) -> None:
     """Show who has a certificate, who was invited, and when that ends."""
     with open_session(context) as session:
-        invited = sdk.invitations(session)
-        issued = sdk.members(session)
+        invited = consortium.invitations(session)
+        issued = consortium.members(session)
         now = session.clock()
     value = {
         "members": [_member(member) for member in issued],
@@ -198,7 +209,7 @@ def revoke(
     """Revoke all certificates of a party; the analyst refuses them from then on."""
     secret = options_of(context).passphrase(passphrase_file)
     with open_session(context) as session:
-        revoked = sdk.revoke(session, party, secret)
+        revoked = consortium.revoke(session, party, secret)
         path = session.home.revocations_path
     value = {
         "party": party,
@@ -251,7 +262,7 @@ def approve(
         approval = Approval(session, passphrase, parties=party or (), report=partial(_report, session))
         approved: list[Approved] = []
         if request is not None:
-            of_file = sdk.check_request(session, read_bytes(request), hosts=host or ())
+            of_file = certificate_requests.check_request(session, read_bytes(request), hosts=host or ())
             _confirm([of_file], is_agreed=yes)
             approved.append(approval.approve_file(of_file))
             write_private(out, approved[0].certificate.public_bytes(Encoding.PEM))
@@ -280,7 +291,7 @@ def reject(
 ) -> None:
     """Reject a party's request for a certificate; an invitation that it answers is withdrawn."""
     with open_session(context) as session:
-        count = sdk.reject(session, party, reason)
+        count = approval.reject(session, party, reason)
     show(as_json, {"party": party, "rejected": count}, lambda: f"rejected what {party} has asked for")
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from runtime.terminal import printable
 from user_client.cli.options import AsJson, can_ask, open_session, show
 from user_client.errors import ConfirmationNeededError, TableError
-from user_client.sdk import Policy, Prepared, Round, check_consumer
+from user_client.sdk.consumer import check_consumer
+from user_client.sdk.policy import Policy
+from user_client.sdk.prepared import Prepared
+from user_client.sdk.round import Round
 from user_client.tables import Misfit
 from user_client.words import summary_in_words
 
@@ -92,7 +95,3 @@ def agree_to_send(chosen: Round, prepared: Prepared, *, yes: bool, consumer: boo
     question = f"Send this for '{printable(chosen.terms.title)}'? It cannot be taken back."
     if not typer.confirm(question, err=True):
         raise ConfirmationNeededError("nothing was sent")
-
-
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (policy,)
-"""The commands of this module that stand directly behind `odc`."""

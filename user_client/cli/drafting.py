@@ -15,17 +15,12 @@ from protocol.sealing import HYBRID
 from user_client.cli.options import AsJson, Force, options_of, refuse_to_overwrite, show, write_private
 from user_client.cli.table_options import TABLE, by_column, columns_if_needed, reads_table
 from user_client.custody.home import Home
-from user_client.sdk import (
-    DITHER,
-    DraftedEvent,
-    DraftedTerms,
-    analyst_key,
-    draft_terms,
-    draft_terms_from_dictionary,
-    naming_sums,
-    with_sums,
-)
+from user_client.sdk import analyst_key
+from user_client.sdk.agreement import DITHER
+from user_client.sdk.drafting import DraftedTerms, draft_terms, draft_terms_from_dictionary
+from user_client.sdk.drafting_sums import naming_sums, with_sums
 from user_client.tables import Source
+from user_client.tables.draft_label import DraftedEvent
 from user_client.words import fewer_in_words, information_in_words, signal_in_words
 
 LatentDim = Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 import typer
@@ -29,7 +29,7 @@ from user_client.cli.options import (
 )
 from user_client.cli.progress import busy, reading
 from user_client.cli.table_options import TableArgument, reads_table
-from user_client.sdk import Evaluation
+from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.joined_rows import own_group
 from user_client.sdk.shared_rows import is_trained
 from user_client.words import local_fit_in_words, trained_in_words
@@ -196,7 +196,3 @@ def _flat(value: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
 
 def _shown(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (evaluate, report)
-"""The commands of this module that stand directly behind `odc`."""

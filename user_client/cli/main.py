@@ -3,53 +3,111 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from protocol import __version__
 from protocol.errors import InputError
-from user_client.cli import (
-    access,
-    audit,
-    browser,
-    checkpoints,
-    cohort,
-    consortium,
-    desk,
-    evaluation,
-    model,
-    parts,
-    round_commands,
-    terms,
-    walk,
-)
 from user_client.cli.options import AsJson, Options, PassphraseFile, open_session, set_up_logging, show
 
+_DEFINED_IN: Final[Mapping[str, str]] = {
+    "round": "walk.round_",
+    "join": "access.join",
+    "protect": "access.protect",
+    "renew": "access.renew",
+    "revocations": "access.revocations",
+    "trust-analyst": "access.trust_analyst",
+    "certificates": "access.certificates",
+    "policy": "desk.policy",
+    "wait": "walk.wait",
+    "doctor": "walk.doctor",
+    "conformance": "walk.conformance",
+    "prepare": "round_commands.prepare",
+    "contribute": "round_commands.contribute",
+    "status": "round_commands.status",
+    "receive": "round_commands.receive",
+    "predict": "round_commands.predict",
+    "part": "parts.part",
+    "evaluate": "evaluation.evaluate",
+    "report": "evaluation.report",
+    "train": "model.train",
+    "export": "model.export",
+    "coefficients": "model.coefficients",
+    "explain": "model.explain",
+    "serve": "model.serve",
+    "cohort": "cohort.cohort",
+    "forget": "audit.forget",
+    "releases": "audit.releases",
+    "evidence": "audit.evidence",
+    "ui": "browser.ui",
+    "consortium": "consortium.app",
+    "terms": "terms.app",
+    "anchor": "round_commands.anchor",
+    "ledger": "audit.ledger",
+    "token": "access.token",
+}
+"""Everything that stands behind `odc`, in the order of its help: the module of this package that defines it,
+and a function of it, or a Typer application with further commands."""
 
-class _OptionsAnywhere(TyperGroup):
-    """Takes the options of every command behind a command as well."""
+
+class _Commands(Mapping[str, Any]):
+    """Commands by their names, whose modules are imported when the command is asked for.
+
+    A command that joins a consortium starts without the code that reads tables.
+    """
+
+    def __init__(self, of_this_module: Mapping[str, Any]) -> None:
+        self._loaded = dict(of_this_module)
+        self._names = list(dict.fromkeys([*of_this_module, *_DEFINED_IN]))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _load_command(name)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _load_command(name: str) -> Any:
+    module, _, attribute = _DEFINED_IN[name].partition(".")
+    found = getattr(import_module(f"user_client.cli.{module}"), attribute)
+    alone = typer.Typer(rich_markup_mode=None)
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+    else:
+        alone.command(name=name)(found)
+    return typer.main.get_group(alone).commands[name]
+
+
+class _Odc(TyperGroup):
+    """Takes the options of every command behind a command as well, and loads the one that was typed."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands(self.commands)  # type: ignore[assignment]  # nobody adds one later
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]  # its own Context is private
         return super().parse_args(ctx, options_first(args))
 
 
 app = typer.Typer(
-    cls=_OptionsAnywhere,
+    cls=_Odc,
     invoke_without_command=True,
     help="An institution in an ODC consortium.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # brackets in a help text are no markup
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(consortium.app, name="consortium")
-app.add_typer(terms.app, name="terms")
-app.add_typer(round_commands.anchor, name="anchor")
-app.add_typer(audit.ledger, name="ledger")
-app.add_typer(access.token, name="token")
 
 
 def options_first(words: list[str]) -> list[str]:
@@ -95,6 +153,8 @@ def options(
         if as_json:
             raise InputError("--json stands behind the command, or alone: odc COMMAND --json")
         return
+    from user_client.cli import walk
+
     with open_session(context) as session:
         found = walk.where(session)
     show(as_json, found, lambda: walk.where_in_words(found))
@@ -110,11 +170,3 @@ def version(as_json: AsJson = False) -> None:
 
 def _version_text() -> str:
     return f"odc {__version__}"
-
-
-app.command(name="round")(walk.round_)
-for command in checkpoints.COMMANDS:
-    audit.ledger.command()(command)
-for module in (access, desk, walk, round_commands, parts, evaluation, model, cohort, audit, browser):
-    for command in module.COMMANDS:
-        app.command()(command)

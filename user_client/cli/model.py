@@ -25,8 +25,8 @@ from user_client.cli.options import (
 from user_client.cli.progress import busy
 from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.errors import MissingExtraError
-from user_client.sdk import Coefficients, Explanation
-from user_client.sdk.explanation import Background
+from user_client.sdk.contrasts import Coefficients
+from user_client.sdk.explanation import Background, Explanation
 from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.tables import OUTPUT, Source, is_parquet, table_writer, without_formulas
 
@@ -245,7 +245,3 @@ def serve(
     token = service.read_or_create_token(token_file) if token_file else None
     asks = f"send the token in {token_file}" if token_file else "callers need a certificate of --client-ca"
     service.serve(predictor, listening, token, lambda: typer.echo(f"predicting at {listening.url}; {asks}"))
-
-
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (train, export, coefficients, explain, serve)
-"""The commands of this module that stand directly behind `odc`."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,8 +22,12 @@ from runtime.files import read_text, write_whole
 from runtime.logs import Lines, set_up
 from runtime.terminal import printable, shown
 from user_client.errors import PassphraseNeededError
-from user_client.sdk import Round, Session, renew_in_time
+from user_client.sdk.membership import renew_in_time
+from user_client.sdk.session import Session
 from user_client.transport import ATTEMPTS
+
+if TYPE_CHECKING:
+    from user_client.sdk.round import Round  # which loads the whole SDK
 
 
 @dataclass

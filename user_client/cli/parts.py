@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -20,10 +20,10 @@ from user_client.cli.options import (
 )
 from user_client.cli.progress import reading
 from user_client.cli.table_options import TableArgument, reads_table
-from user_client.sdk import Round
 from user_client.sdk.joined_rows import own_group
 from user_client.sdk.parts import JoinedPredictor, make_part
 from user_client.sdk.predictor import Predictor
+from user_client.sdk.round import Round
 from user_client.tables import read_parts
 
 WithParts = Annotated[
@@ -75,7 +75,3 @@ def predictor_with(chosen: Round, files: Sequence[Path]) -> tuple[Predictor, Pre
         return predictor, predictor
     joined = JoinedPredictor(chosen.directory, files)
     return joined.predictor, joined
-
-
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (part,)
-"""The commands of this module that stand directly behind `odc`."""

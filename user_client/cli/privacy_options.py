@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from user_client.cli.table_options import with_parameters
-from user_client.sdk import PrivacyOptions
+from user_client.sdk.privacy import PrivacyOptions
 
 _HELP: Final = {
     "epsilon": "add Gaussian noise: every row becomes (epsilon, delta)-private; needs --delta and --clip",

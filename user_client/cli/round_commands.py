@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, TypedDict
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -33,10 +32,13 @@ from user_client.cli.parts import WithParts, predictor_with
 from user_client.cli.privacy_options import takes_privacy_options
 from user_client.cli.progress import busy, reading, upload_progress
 from user_client.cli.table_options import TABLE, TableArgument, reads_table
-from user_client.sdk import AttackLevel, Prepared, PrivacyOptions, Round, next_step
-from user_client.sdk.next_step import prediction_in_words
+from user_client.sdk.desk import AttackLevel
+from user_client.sdk.next_steps import next_step, prediction_in_words
 from user_client.sdk.own_bytes import explain_bytes
 from user_client.sdk.parts import JoinedPredictor
+from user_client.sdk.prepared import Prepared
+from user_client.sdk.privacy import PrivacyOptions
+from user_client.sdk.round import Round
 from user_client.sdk.shared_rows import have_come
 from user_client.tables import OUTPUT, Source, is_parquet, read_parts, table_writer, without_formulas
 
@@ -407,13 +409,3 @@ def _picture_shape(picture: Path | None, shape: str | None, table: Source) -> tu
     if found is None:
         raise InputError("--shape must be HEIGHTxWIDTH, such as 28x28")
     return int(found[1]), int(found[2])
-
-
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (
-    prepare,
-    contribute,
-    status,
-    receive,
-    predict,
-)
-"""The commands of this module that stand directly behind `odc`."""

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from protocol.codec import digest
-from protocol.consent import plain_words_digest
+from protocol.consent import plain_words, plain_words_digest
 from protocol.model_terms import revealing_in_words
 from protocol.terms import Terms
 from runtime.drafts import terms_of_draft
@@ -18,7 +18,9 @@ from user_client.cli.drafting import draft
 from user_client.cli.options import AsJson, CollaborationOption, open_session, round_of, show
 from user_client.cli.progress import reading
 from user_client.cli.table_options import TableArgument, reads_table
-from user_client.sdk import check_table, differences, never_invited, plain_words, reject_terms
+from user_client.sdk.consortium import never_invited
+from user_client.sdk.corrections import differences
+from user_client.sdk.terms import check_table, reject_terms
 from user_client.words import checked_in_words, differences_in_words, on_screen
 
 _NO_ID: Final = 32 * "0"

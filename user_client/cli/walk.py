@@ -24,22 +24,15 @@ from user_client.cli.options import (
 from user_client.cli.progress import busy, reading, upload_progress
 from user_client.cli.table_options import TABLE, TableArgument, reads_table
 from user_client.errors import ConfirmationNeededError, NotPreparedError
-from user_client.sdk import (
-    PrivacyOptions,
-    Round,
-    Session,
-    check_table,
-    differences,
-    next_step,
-    status_after,
-    wait_for_change,
-    wait_for_terms,
-)
 from user_client.sdk.approval import waiting_requests
 from user_client.sdk.conformance import Check, try_analyst
+from user_client.sdk.corrections import differences
 from user_client.sdk.doctor import Finding, examine
-from user_client.sdk.session import named
-from user_client.sdk.terms import CheckedTable
+from user_client.sdk.next_steps import next_step, status_after, wait_for_change, wait_for_terms
+from user_client.sdk.privacy import PrivacyOptions
+from user_client.sdk.round import Round
+from user_client.sdk.session import Session, named
+from user_client.sdk.terms import CheckedTable, check_table
 from user_client.tables import Source
 from user_client.words import checked_in_words, differences_in_words, on_screen, summary_in_words
 
@@ -312,7 +305,3 @@ def _contribute(
             progress=progress,
             confirm=partial(agree_to_send, chosen, yes=yes, consumer=consumer),
         )
-
-
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (wait, doctor, conformance)
-"""The commands of this module that stand directly behind `odc`; `round` is added by its name."""

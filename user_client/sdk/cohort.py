@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocol.errors import InputError, MalformedMessageError
+from protocol.fixed_point import from_fixed_point
 from protocol.labels import AnyLabel, Label, NumberLabel
 from protocol.messages import DownlinkManifest
-from protocol.sums import TOTAL, SumsTerms, exponent_of, from_fixed_point, order_of
+from protocol.sums import TOTAL, SumsTerms, exponent_of, order_of
 from protocol.table_schema import (
     CategoricalColumn,
     LevelsColumn,

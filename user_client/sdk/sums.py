@@ -13,9 +13,10 @@ from metering.formulas import sums_uplink
 from protocol.arrays import little_endian, raw_bytes, specify
 from protocol.codec import digest
 from protocol.errors import InputError, SealBrokenError
+from protocol.fixed_point import to_fixed_point
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import PrivacyRecord, UplinkManifest
-from protocol.sums import SUMS, exponent_of, is_by_class, to_fixed_point
+from protocol.sums import SUMS, exponent_of, is_by_class
 from protocol.sums_noise import bits_of
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream

@@ -26,7 +26,7 @@ from protocol import __version__
 from protocol.errors import InputError, OdcError
 from user_client.errors import FieldError, TableError
 from user_client.local_http import keep_connection
-from user_client.sdk import Predictor
+from user_client.sdk.predictor import Predictor
 from user_client.service.body import BodyError, JsonRoute, wrong_type
 from user_client.service.content import (
     ModelAnswer,

@@ -13,7 +13,7 @@ from protocol.table_schema import ColumnOfLevels, Schema
 from protocol.terms import Terms
 from runtime.terminal import plain
 from user_client.errors import FieldError
-from user_client.sdk import Predictions
+from user_client.sdk.predictor import Predictions
 from user_client.tables.fields import rows_of
 
 MOST_ROWS = 10_000

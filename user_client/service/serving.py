@@ -22,7 +22,7 @@ from fastapi import FastAPI
 from protocol.errors import InputError
 from runtime.files import read_text, write_whole
 from user_client.local_http import LocalProtocol, LocalSocket
-from user_client.sdk import Predictor
+from user_client.sdk.predictor import Predictor
 from user_client.service.app import PREDICTIONS, create_app
 
 _TOKEN: Final = re.compile(r"[!-~]{20,200}")

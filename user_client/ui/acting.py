@@ -18,7 +18,11 @@ from protocol.errors import InputError, NotFoundError
 from protocol.labels import Label, MultiLabel
 from protocol.terms import Terms
 from user_client.errors import ConfirmationNeededError
-from user_client.sdk import Prepared, Round, Session, check_consumer, check_table, reject_terms
+from user_client.sdk.consumer import check_consumer
+from user_client.sdk.prepared import Prepared
+from user_client.sdk.round import Round
+from user_client.sdk.session import Session
+from user_client.sdk.terms import check_table, reject_terms
 from user_client.tables import Dialect, Source, parse_dialect, read_parts
 from user_client.ui.answers import Form, PageRoute, TheDesk, go_to, no_such_page, require_yes, show
 from user_client.ui.entry import ROOT

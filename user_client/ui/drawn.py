@@ -11,7 +11,8 @@ from markupsafe import Markup
 from pages.charts import Bar, Interval, bars, intervals
 from pages.numbers import size
 from user_client.privacy.reduction import ReductionRisk
-from user_client.sdk import Explanation, Prepared
+from user_client.sdk.explanation import Explanation
+from user_client.sdk.prepared import Prepared
 
 _MOST_BARS: Final = 20
 _MOST_AXES: Final = 12

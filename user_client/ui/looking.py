@@ -25,17 +25,14 @@ from protocol.states import State
 from protocol.terms import Terms
 from runtime import standing
 from runtime.terminal import FIGURES, figure
-from user_client.sdk import (
-    Explanation,
-    NextStep,
-    Prepared,
-    Round,
-    Session,
-    differences,
-    model_card,
-    next_step,
-)
+from user_client.sdk import model_card
 from user_client.sdk.approval import waiting_requests
+from user_client.sdk.corrections import differences
+from user_client.sdk.explanation import Explanation
+from user_client.sdk.next_steps import NextStep, next_step
+from user_client.sdk.prepared import Prepared
+from user_client.sdk.round import Round
+from user_client.sdk.session import Session
 from user_client.ui.answers import PageRoute, TheDesk, show
 from user_client.ui.drawn import answers_chart, explanation_chart, leaving_charts
 from user_client.ui.entry import ROOT

@@ -12,7 +12,9 @@ from typing import Any, Final, Literal
 from protocol.errors import NotFoundError, OdcError
 from runtime.start_up import as_ours
 from user_client.errors import BusyError
-from user_client.sdk import Round, Session, renew_in_time
+from user_client.sdk.membership import renew_in_time
+from user_client.sdk.round import Round
+from user_client.sdk.session import Session
 from user_client.tables import Source
 
 Kind = Literal["anchor", "check", "prepare", "contribute", "receive", "predict", "explain"]

@@ -14,7 +14,6 @@ from protocol.consent import plain_words
 from protocol.errors import MalformedMessageError
 from protocol.labels import Label, NumberLabel, SurvivalLabel, Task
 from protocol.model_terms import (
-    DEFAULT_CANDIDATES,
     AutoTerms,
     KnnTerms,
     LogisticTerms,
@@ -22,6 +21,7 @@ from protocol.model_terms import (
     ModelPrivacyTerms,
     RidgeTerms,
     SvmTerms,
+    default_candidates,
 )
 from protocol.table_schema import NumericColumn, Schema
 from protocol.terms import Terms
@@ -57,7 +57,7 @@ def make(model: Any, task: Task = "classes", **changes: Any) -> Terms:
 def test_a_draft_without_candidates_gets_those_of_its_task_and_names_them(task: Task) -> None:
     terms = make({"kind": "auto"}, task)
     assert isinstance(terms.model, AutoTerms)
-    assert terms.model.candidates == DEFAULT_CANDIDATES[task]
+    assert terms.model.candidates == default_candidates(task)
     assert not terms.is_row_revealing
     assert decode(Terms, encode(terms)) == terms
 

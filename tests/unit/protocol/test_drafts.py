@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from protocol.alignment_terms import AutoAlignmentTerms
 from protocol.drafts import fields_of_json, terms_of
-from protocol.model_terms import DEFAULT_CANDIDATES, candidates_of
+from protocol.model_terms import candidates_of, default_candidates
 from tests.vectors.examples import TERMS_2
 
 
@@ -61,6 +61,6 @@ def test_what_is_no_object_is_no_draft(text: str) -> None:
 def test_auto_without_candidates_has_those_of_its_task() -> None:
     draft = {**TERMS_2, "model": {"kind": "auto"}, "alignment": {"method": "auto"}}
     found = terms_of(draft, {})
-    assert candidates_of(found.model) == DEFAULT_CANDIDATES["classes"]
+    assert candidates_of(found.model) == default_candidates("classes")
     assert isinstance(found.alignment, AutoAlignmentTerms)
     assert len(found.alignment.candidates) > 1

@@ -104,3 +104,17 @@ def test_odc_loads_what_draws_bars_for_a_terminal_alone() -> None:
     command = [sys.executable, "-c", program]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert found.split() == ["True", "False"]
+
+
+@pytest.mark.parametrize("words", ["join", "consortium invite", "token create", "certificates"])
+def test_a_command_without_numbers_starts_without_the_libraries_of_numbers(words: str) -> None:
+    """They are half of the time in which `odc` starts."""
+    program = (
+        "import sys; from user_client.__main__ import load\n"
+        f"try: load()({words.split()!r} + ['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'numpy', 'pyarrow', 'user_client.tables'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "Usage:" in found
+    assert found.splitlines()[-1] == "[]"

@@ -19,10 +19,11 @@ from analyst_server.training.from_sums import SumsRidge, fit_total
 from analyst_server.training.tasks import Classes, Numbers
 from protocol.envelope import decode_stored
 from protocol.errors import InputError, MalformedMessageError, OutOfOrderError, SealBrokenError
+from protocol.fixed_point import from_fixed_point, to_fixed_point
 from protocol.messages import Acceptance, SealedAnchor, UplinkManifest
 from protocol.operations import ACCEPT_TERMS, FETCH_ANCHOR
 from protocol.states import State
-from protocol.sums import exponent_of, from_fixed_point, order_of, to_fixed_point
+from protocol.sums import exponent_of, order_of
 from protocol.sums_noise import SumsNoise
 from protocol.terms import Terms
 from tests.harness.in_process import csv, rows

@@ -18,7 +18,6 @@ from analyst_server.training.onnx_file import export
 from analyst_server.training.tasks import Classes, Numbers, Several, Survival
 from protocol.labels import BinaryLabel, Label, MultiLabel, NumberLabel, SurvivalLabel, Task
 from protocol.model_terms import (
-    DEFAULT_CANDIDATES,
     PRIVATE_MODELS,
     AutoTerms,
     LogisticTerms,
@@ -27,6 +26,7 @@ from protocol.model_terms import (
     ModelTerms,
     QuadraticDiscriminantTerms,
     RidgeTerms,
+    default_candidates,
     models_with_weights,
 )
 from tests.harness.problems import (
@@ -199,9 +199,9 @@ def test_the_terms_say_which_models_have_a_private_training(kind: str) -> None:
         assert getattr(private_model_of(changed, privacy, 5), option) == value
 
 
-@pytest.mark.parametrize("task", DEFAULT_CANDIDATES)
+@pytest.mark.parametrize("task", get_args(Task))
 def test_a_choice_is_made_among_the_models_of_its_terms(task: Task) -> None:
-    candidates = DEFAULT_CANDIDATES[task]
+    candidates = default_candidates(task)
     found = trainable_of(AutoTerms(candidates=candidates, budget_s=7, seed=3))
     models = tuple(map(model_of, candidates))
     names = ("cox", "cox, inverse_penalty 0.01", "cox, inverse_penalty 1.0")

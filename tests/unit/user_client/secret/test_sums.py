@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 import tests.vectors
 from protocol.codec import decode
 from protocol.errors import SealBrokenError
-from protocol.sums import (
-    by_class_from_fixed_point,
-    exponent_of,
-    from_fixed_point,
-    order_of,
-    sums_commitment,
-    to_fixed_point,
-)
+from protocol.fixed_point import by_class_from_fixed_point, from_fixed_point, to_fixed_point
+from protocol.sums import exponent_of, order_of, sums_commitment
 from protocol.terms import Terms
 from user_client.custody.keystream import KeyStream
 from user_client.custody.masks import MaskKey
