@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from runtime.memory import return_what_is_freed
@@ -25,8 +24,6 @@ def main() -> None:
 def load() -> Typer:
     """Return the Typer application, in a process that is `odc` and nothing else."""
     return_what_is_freed()
-    # threads of a BLAS turn while they wait for work: 0.06 s of a processor at the start alone
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     leave_out("httpx._main")  # httpx looks for its own command, which loads Rich
     leave_out("pandas")  # Arrow looks for it at the first array; it takes a tenth of a second, for nothing
     from user_client.cli.main import app

@@ -51,6 +51,7 @@ from user_client.sdk.own_certificate import (
     read_own_certificate,
     read_own_key,
 )
+from user_client.sdk.parts import JoinedPredictor, Part, make_part
 from user_client.sdk.policy import Policy
 from user_client.sdk.predictor import Predictions, Predictor
 from user_client.sdk.prepared import Prepared
@@ -87,6 +88,7 @@ __all__ = [
     "Fit",
     "Information",
     "Isolated",
+    "JoinedPredictor",
     "KnownCertificate",
     "LocalFit",
     "Member",
@@ -94,6 +96,7 @@ __all__ = [
     "NewToken",
     "NextStep",
     "OwnCertificate",
+    "Part",
     "Policy",
     "Predictions",
     "Predictor",
@@ -124,6 +127,7 @@ __all__ = [
     "list_certificates",
     "list_releases",
     "list_tokens",
+    "make_part",
     "members",
     "naming_sums",
     "never_invited",
