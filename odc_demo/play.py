@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tomli_w
 from pydantic import TypeAdapter
@@ -27,6 +29,7 @@ from user_client.tables import PLAIN
 
 INPUT_ERROR = exit_code(NothingKeptBackError)
 """How `odc evaluate` ends where no row was kept back."""
+T = TypeVar("T")
 console = Console(stderr=True, highlight=False)
 
 
@@ -79,17 +82,15 @@ def run(
         with watch.step("anchor", "anchor created and sealed for each"):
             lead.odc("anchor", "create")
         with watch.step("uplink", "one uplink each"):
-            for hospital in hospitals:
-                _contribute(hospital, own[hospital.name])
+            _side_by_side(hospitals, lambda one: _contribute(one, own[one.name]))
         with watch.step("round", "the analyst aligns and trains, one downlink each"):
             received = _together(hospitals, "receive", "--wait", "300")
         with watch.step("predict", "each hospital predicts on its own"):
             predictions = {h.name: h.home / "predictions.csv" for h in hospitals}
-            for hospital in hospitals:
-                hospital.odc("predict", str(test), "--out", str(predictions[hospital.name]))
+            _side_by_side(hospitals, lambda one: _predict(one, test, predictions[one.name]))
         with watch.step("evaluate", "each hospital compares with a model of its own rows alone"):
-            evaluated = [_evaluate(hospital, own[hospital.name]) for hospital in hospitals]
-        members = [hospital.odc("status") for hospital in hospitals]
+            evaluated = _side_by_side(hospitals, lambda one: _evaluate(one, own[one.name]))
+        members = _side_by_side(hospitals, lambda one: one.odc("status"))
         found = members[0]["collaborations"][0]
         with watch.step("judge", "the analyst judges the model"):
             words = ("collaboration", "report", found["collaboration_id"], "--wait", "300", "--json")
@@ -117,6 +118,12 @@ def _together(hospitals: list[Institution], *words: str) -> list[Any]:
     return [hospital.finish(words, process) for hospital, process in running]
 
 
+def _side_by_side(hospitals: list[Institution], act: Callable[[Institution], T]) -> list[T]:
+    """Let the hospitals do what each does with a table, as many at a time as there are processors."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(act, hospitals))
+
+
 def consent_to(terms: dict[str, Any]) -> list[str]:
     """Return the consent to a model with training rows inside: all hospitals are the person's who asks."""
     task = terms["table_schema"]["label_column"].get("kind", "classes")
@@ -141,6 +148,10 @@ def _contribute(hospital: Institution, table: Path) -> None:
             raise
         console.print(f"\n  {hospital.name}: {error.stderr.strip()}\n  the demo sends anyway ...", end=" ")
         hospital.odc("contribute", "--yes", "--accept-signal-loss")
+
+
+def _predict(hospital: Institution, table: Path, out: Path) -> None:
+    hospital.odc("predict", str(table), "--out", str(out))
 
 
 def _evaluate(hospital: Institution, table: Path) -> Any:

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     """Load all of `surface` for the first of its names that is asked for.
 
-    The commands import what they need from the modules of this package, and start in two thirds of the time.
+    The commands import from the modules of this package, each what it needs, and start sooner.
     """
     if find_spec(f"{__name__}.{name}") is None:  # no module of this package, which Python imports by itself
         surface = import_module("user_client.sdk.surface")
         if name == "__all__" or name in surface.__all__:
             return getattr(surface, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(import_module("user_client.sdk.surface").__all__)
