@@ -81,7 +81,7 @@ def _start_server() -> None:
 
 
 def _run(arguments: list[str], directory: Path, environment: dict[str, str], printed: Path) -> None:
-    assert "user_client.cli.main" in sys.modules, "the libraries were not loaded before"
+    assert "user_client.sdk.uplink" in sys.modules, "the libraries were not loaded before"
     for descriptor, name in ((1, "out"), (2, "err")):
         with (printed / name).open("wb") as file:
             os.dup2(file.fileno(), descriptor)

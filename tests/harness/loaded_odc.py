@@ -1,7 +1,10 @@
-"""Loads the libraries of `odc` as the command does; tests/harness/forked.py forks what has imported this."""
+"""Loads the libraries of `odc` as its commands do; tests/harness/forked.py forks what has imported this."""
+
+import typer.main
 
 from runtime.start_up import loading
 from user_client.__main__ import load
 
 with loading():
-    load()
+    commands = typer.main.get_command(load()).commands  # type: ignore[attr-defined]  # it is a group
+    list(commands.values())  # each loads what it needs when it is asked for

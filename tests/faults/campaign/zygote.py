@@ -27,7 +27,7 @@ import uvicorn  # noqa: F401  # is only to be loaded, as two of those below
 import analyst_server.cli
 import analyst_server.serving
 import user_client.cli.main
-import user_client.sdk
+import user_client.sdk.surface
 from analyst_server.__main__ import main as odc_analyst
 from analyst_server.compute.sequence import load_libraries
 from protocol.codec import Message
@@ -101,7 +101,8 @@ def _prepare() -> None:
         importlib.import_module(name)
     typer.main.get_command = functools.cache(typer.main.get_command)
     for application in (user_client.cli.main.app, analyst_server.cli.app):
-        typer.main.get_command(application)
+        command = typer.main.get_command(application)
+        list(command.commands.values())  # type: ignore[attr-defined]  # `odc` loads a command that is asked for
     sqlalchemy.orm.configure_mappers()
     kinds: list[type[Message]] = [Message]
     for kind in kinds:
