@@ -7,4 +7,4 @@ from user_client.__main__ import load
 
 with loading():
     commands = typer.main.get_command(load()).commands  # type: ignore[attr-defined]  # it is a group
-    list(commands.values())  # each loads what it needs when it is asked for
+    list(commands.values())  # they are loaded when they are asked for

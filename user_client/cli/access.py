@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -295,3 +295,14 @@ def _own_key(file: Path | None, passphrase_file: Path | None) -> ec.EllipticCurv
     except (PassphraseError, PassphraseNeededError) as error:
         error.hint = "name a file that contains it: --key-passphrase-file FILE, or ODC_KEY_PASSPHRASE_FILE"
         raise
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (
+    join,
+    protect,
+    renew,
+    revocations,
+    trust_analyst,
+    certificates,
+)
+"""The commands of this module that stand directly behind `odc`."""

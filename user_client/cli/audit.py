@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,7 +15,6 @@ from protocol.terms import Terms
 from runtime.files import read_bytes
 from runtime.terminal import minute, privacy_in_words, second
 from user_client import evidence_verifier
-from user_client.cli import checkpoints
 from user_client.cli.options import (
     AsJson,
     CollaborationOption,
@@ -294,5 +294,5 @@ def _evidence_text(made: Evidence, out: Path) -> str:
     )
 
 
-for command in checkpoints.COMMANDS:
-    ledger.command()(command)
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (forget, releases, evidence)
+"""The commands of this module that stand directly behind `odc`."""

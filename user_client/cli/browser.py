@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Final
 
 import typer
 
@@ -43,3 +44,7 @@ def ui(
         tell=lambda url: typer.echo(f"open this address, once: {url}\nend with Ctrl-C"),
     )
     typer.echo("the pages have ended", err=True)
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (ui,)
+"""The commands of this module that stand directly behind `odc`."""

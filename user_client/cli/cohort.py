@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Final
 
@@ -64,3 +64,7 @@ def _loadings(component: Component, names: list[str]) -> str:
     return ", ".join(
         f"{component.loadings[place]:+.2f} {names[place]}" for place in largest[:_LOADINGS_SHOWN]
     )
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (cohort,)
+"""The command of this module, which stands directly behind `odc`."""

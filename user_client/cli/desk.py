@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -95,3 +95,7 @@ def agree_to_send(chosen: Round, prepared: Prepared, *, yes: bool, consumer: boo
     question = f"Send this for '{printable(chosen.terms.title)}'? It cannot be taken back."
     if not typer.confirm(question, err=True):
         raise ConfirmationNeededError("nothing was sent")
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (policy,)
+"""The commands of this module that stand directly behind `odc`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Final
 
 import typer
@@ -196,3 +196,7 @@ def _flat(value: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
 
 def _shown(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (evaluate, report)
+"""The commands of this module that stand directly behind `odc`."""

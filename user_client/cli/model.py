@@ -245,3 +245,7 @@ def serve(
     token = service.read_or_create_token(token_file) if token_file else None
     asks = f"send the token in {token_file}" if token_file else "callers need a certificate of --client-ca"
     service.serve(predictor, listening, token, lambda: typer.echo(f"predicting at {listening.url}; {asks}"))
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (train, export, coefficients, explain, serve)
+"""The commands of this module that stand directly behind `odc`."""

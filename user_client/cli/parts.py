@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -75,3 +75,7 @@ def predictor_with(chosen: Round, files: Sequence[Path]) -> tuple[Predictor, Pre
         return predictor, predictor
     joined = JoinedPredictor(chosen.directory, files)
     return joined.predictor, joined
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (part,)
+"""The commands of this module that stand directly behind `odc`."""

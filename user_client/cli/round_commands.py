@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated, Final, TypedDict
 
 import typer
 
@@ -409,3 +410,13 @@ def _picture_shape(picture: Path | None, shape: str | None, table: Source) -> tu
     if found is None:
         raise InputError("--shape must be HEIGHTxWIDTH, such as 28x28")
     return int(found[1]), int(found[2])
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (
+    prepare,
+    contribute,
+    status,
+    receive,
+    predict,
+)
+"""The commands of this module that stand directly behind `odc`."""

@@ -305,3 +305,7 @@ def _contribute(
             progress=progress,
             confirm=partial(agree_to_send, chosen, yes=yes, consumer=consumer),
         )
+
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (wait, doctor, conformance)
+"""The commands of this module that stand directly behind `odc`; `round` is added by its name."""
