@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 TESTS ?= tests benchmarks/tests
 MANY ?= tests/integration tests/e2e
-# Two more than there are cores: a test that plays a round waits for disks and for other processes.
-WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 2)))
+# One more than there are cores: a test that plays a round waits for processes a sixth of its time.
+WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)))
 BIN := $(VENV)/bin
 PACKAGES := protocol metering runtime pages analyst_server user_client orthonormal_data_collaboration odc_demo fake_analyst
 
