@@ -28,7 +28,7 @@ from tests.harness.tree import REPOSITORY
 
 SCREENSHOTS: Final = REPOSITORY / "build" / "browser"
 MOST_PIXELS: Final = 6_000
-"""Of the height of a page in a picture: the longest of the manual have 100,000."""
+"""Of the height of a page in a picture; the longest of the manual take seconds to draw."""
 RULES_OF_COLOURS: Final = ["color-contrast", "link-in-text-block"]
 """The rules of axe whose answers another choice of colours can change."""
 MOST_BYTES: Final = 300_000
