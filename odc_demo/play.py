@@ -78,13 +78,14 @@ def run(
                 own[lead.name],
                 out,
             )
-            _together(hospitals, "terms", "accept", *consent_to(terms))
+            consent = consent_to(terms)
+            _side_by_side(hospitals, lambda one: one.odc("terms", "accept", *consent))
         with watch.step("anchor", "anchor created and sealed for each"):
             lead.odc("anchor", "create")
         with watch.step("uplink", "one uplink each"):
             _side_by_side(hospitals, lambda one: _contribute(one, own[one.name]))
         with watch.step("round", "the analyst aligns and trains, one downlink each"):
-            received = _together(hospitals, "receive", "--wait", "300")
+            received = _side_by_side(hospitals, lambda one: one.odc("receive", "--wait", "300"))
         with watch.step("predict", "each hospital predicts on its own"):
             predictions = {h.name: h.home / "predictions.csv" for h in hospitals}
             _side_by_side(hospitals, lambda one: _predict(one, test, predictions[one.name]))
@@ -112,14 +113,8 @@ def run(
     )
 
 
-def _together(hospitals: list[Institution], *words: str) -> list[Any]:
-    """Run the same command at every hospital at the same time; return their answers."""
-    running = [(hospital, hospital.start(*words)) for hospital in hospitals]
-    return [hospital.finish(words, process) for hospital, process in running]
-
-
 def _side_by_side(hospitals: list[Institution], act: Callable[[Institution], T]) -> list[T]:
-    """Let the hospitals do what each does with a table, as many at a time as there are processors."""
+    """Let every hospital do the same, as many at a time as there are processors; return their answers."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(act, hospitals))
 

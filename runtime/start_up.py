@@ -31,7 +31,7 @@ def loading() -> Iterator[None]:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # a table is read in parts so that little of it is held, and only the C library gives back what was held
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    # threads of a BLAS turn while they wait for work: 0.06 s of a processor at the start alone
+    # threads of OpenBLAS spin while they wait for work: 0.06 s of processor time at the start alone
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     gc.disable()
     try:

@@ -166,7 +166,7 @@ class Watched:
         assert self.page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
 
     def check_access(self, where: str, *, colours_alone: bool = False) -> None:
-        """Raise if axe finds anything that shuts people out, or anything in the colours."""
+        """Raise if axe finds anything that shuts people out; on request by its rules of colours alone."""
         # axe is put into the page past its policy, as an extension of the browser would be
         options: dict[str, Any] = {"resultTypes": ["violations"]}
         options["preload"] = not self.is_folder  # files cannot be fetched
