@@ -68,7 +68,7 @@ def _name(analyst: Analyst, unit: Unit) -> None:
     if found is None and (lost := _lost_uplinks(analyst, unit)):
         raise _not_in(analyst.blobs.place, f"it has none of the {lost} uplinks that were received")
     store_id = found or secrets.token_hex(16)
-    unit.put_store_id(store_id)  # whoever does so at the same time waits here
+    unit.put_first_store_id(store_id)  # whoever does so at the same time waits here
     if found is None:
         analyst.blobs.write(STORE_ID_KEY, store_id.encode())
 

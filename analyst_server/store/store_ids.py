@@ -7,6 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy import insert
+
 from analyst_server.store.questions import Questions
 from analyst_server.store.tables import StoreRow
 
@@ -21,10 +23,13 @@ class StoreIds(Questions):
         row = self._get(StoreRow, _ARRAYS)
         return row.id if row else None
 
+    def put_first_store_id(self, store_id: str) -> None:
+        """Note the first id; of several processes that do so, all but one wait here and are overtaken."""
+        self._session.execute(insert(StoreRow).values(name=_ARRAYS, id=store_id))
+
     def put_store_id(self, store_id: str) -> None:
-        """Note the id; of several processes that note the first, all but one are overtaken."""
+        """Note the id, in the place of another if there is one."""
         self._session.merge(StoreRow(name=_ARRAYS, id=store_id))
-        self._session.flush()
 
 
 def store_id_in(copy: Path) -> str | None:

@@ -101,6 +101,17 @@ def test_of_two_that_wait_for_each_other_one_comes_again(records: Records) -> No
     change(records, 1, 2)  # who came again before the other had ended could lock its first row once more
 
 
+def test_of_two_that_note_the_first_id_one_is_overtaken(records: Records) -> None:
+    """Also where the other has noted its own after this one has looked."""
+    with pytest.raises(StorageBusyError), records.begin(write=True) as late:
+        assert late.store_id() is None
+        with records.begin(write=True) as early:
+            early.put_first_store_id("a" * 32)
+        late.put_first_store_id("b" * 32)
+    with records.begin() as unit:
+        assert unit.store_id() == "a" * 32
+
+
 def test_a_writer_does_not_wait_for_ever(url: str, records: Records) -> None:
     put(records, collaboration())
     with opened(f"{url}&options=-c lock_timeout=50ms") as hasty, records.begin(write=True) as unit:
