@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from runtime.start_up import start
+
+if TYPE_CHECKING:
+    from typer import Typer
 
 
 def main() -> None:
     """Run the command."""
     os.umask(0o077)  # keys, rows and results: only the user who runs this program may read its files
-    start("odc-analyst", _load, extra="server")
+    start("odc-analyst", load, extra="server")
 
 
-def _load() -> Callable[..., object]:
+def load() -> Typer:
+    """Return the Typer application."""
     from analyst_server.cli import app
 
     return app

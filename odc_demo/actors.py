@@ -20,6 +20,7 @@ from ssl import SSLContext, create_default_context
 from typing import Any, Protocol
 
 START_TIMEOUT_S = 60
+_ANALYST = (sys.executable, "-m", "analyst_server")
 
 
 class CommandError(RuntimeError):
@@ -48,6 +49,23 @@ class Running(Protocol):
 
     def communicate(self, *, timeout: float) -> tuple[str, str]:
         """Wait for the end and return what was printed on both channels."""
+
+
+class Server(Protocol):
+    """The analyst's server while it runs, a `subprocess.Popen` for example."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs."""
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end and return its exit code."""
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 def clean_environment() -> dict[str, str]:
@@ -108,7 +126,7 @@ class Analyst:
     settings: dict[str, str] = field(default_factory=dict)
     host: str = "localhost"
     prefix: tuple[str, ...] = ()
-    server: subprocess.Popen[bytes] | None = None
+    server: Server | None = None
 
     @property
     def url(self) -> str:
@@ -118,20 +136,28 @@ class Analyst:
     def log_path(self) -> Path:
         return self.data_dir / "server.log"
 
-    def _command(self, *words: str) -> tuple[list[str], dict[str, str]]:
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        command = [*self.prefix, sys.executable, "-m", "analyst_server", *words]
-        return command, {**clean_environment(), **self.settings, "ODC_ANALYST_DATA_DIR": str(self.data_dir)}
+    def environment(self) -> dict[str, str]:
+        """Return what its commands find in their environment."""
+        return {**clean_environment(), **self.settings, "ODC_ANALYST_DATA_DIR": str(self.data_dir)}
 
     def run(self, *words: str) -> str:
         """Run a command of `odc-analyst` and return what it printed; raise `CommandError` if it fails."""
-        command, environment = self._command(*words)
-        done = subprocess.run(
-            command, cwd=self.data_dir, env=environment, capture_output=True, text=True, check=False
-        )
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        done = self.ended(*words)
         if done.returncode != 0:
             raise CommandError(["odc-analyst", *words], done)
         return done.stdout
+
+    def ended(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `odc-analyst` in the data directory until it ends."""
+        return subprocess.run(
+            [*self.prefix, *_ANALYST, *words],
+            cwd=self.data_dir,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
@@ -140,10 +166,15 @@ class Analyst:
 
     def launch(self, *words: str) -> None:
         """Start the server without waiting for it."""
-        command, environment = self._command("serve", "--host", self.host, "--port", str(self.port), *words)
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.server = self.begun("serve", "--host", self.host, "--port", str(self.port), *words)
+
+    def begun(self, *words: str) -> Server:
+        """Begin a command of `odc-analyst` in the data directory, which writes to the log there."""
+        command = [*self.prefix, *_ANALYST, *words]
         with self.log_path.open("ab") as log:
-            self.server = subprocess.Popen(
-                command, cwd=self.data_dir, env=environment, stdout=log, stderr=subprocess.STDOUT
+            return subprocess.Popen(
+                command, cwd=self.data_dir, env=self.environment(), stdout=log, stderr=subprocess.STDOUT
             )
 
     def wait_until_up(self) -> None:

@@ -32,7 +32,7 @@ from protocol.errors import OdcError
 from runtime import terminal
 from tests.harness import configuration
 from tests.harness.balancer import Balancer, balancer
-from tests.harness.forked import LoadedInstitution
+from tests.harness.forked import LoadedAnalyst, LoadedInstitution
 from user_client import sdk
 from user_client.custody import authority
 from user_client.custody.passphrase import lock
@@ -276,7 +276,7 @@ def consortium(directory: Path, *names: str, passphrase: str = "", **settings: s
 @contextmanager
 def beside_a_second(made: Consortium) -> Iterator[tuple[Analyst, Balancer]]:
     """Start a second analyst on the same stores, and let institutions reach both through a balancer."""
-    other = Analyst(made.analyst.data_dir.with_name("second-analyst"), settings=made.analyst.settings)
+    other = LoadedAnalyst(made.analyst.data_dir.with_name("second-analyst"), settings=made.analyst.settings)
     shutil.copytree(made.analyst.data_dir / "identity", other.data_dir / "identity")
     made.second = other
     try:
@@ -306,7 +306,7 @@ def consortium_on_machines(directory: Path, net: Star) -> Iterator[Consortium]:
 
 def _unfounded(directory: Path, names: Sequence[str], settings: Mapping[str, str]) -> Consortium:
     quick = {"ODC_ANALYST_POLL_S": "0.1", "ODC_ANALYST_LEASE_S": "2"}
-    analyst = Analyst(directory / "analyst", settings={**quick, **settings})
+    analyst = LoadedAnalyst(directory / "analyst", settings={**quick, **settings})
     return Consortium(
         analyst, {name: Session(directory / name, passphrase=lambda: PASSPHRASE) for name in names}
     )

@@ -102,12 +102,17 @@ def test_of_two_that_wait_for_each_other_one_comes_again(records: Records) -> No
 
 
 def test_of_two_that_note_the_first_id_one_is_overtaken(records: Records) -> None:
-    """Also where the other has noted its own after this one has looked."""
-    with pytest.raises(StorageBusyError), records.begin(write=True) as late:
-        assert late.store_id() is None
-        with records.begin(write=True) as early:
-            early.put_first_store_id("a" * 32)
-        late.put_first_store_id("b" * 32)
+    """Also where the other has noted its own after this one has looked: nothing is put in its place."""
+
+    def come_late() -> None:
+        with records.begin(write=True) as late:
+            assert late.store_id() is None
+            with records.begin(write=True) as early:
+                early.put_first_store_id("a" * 32)
+            late.put_first_store_id("b" * 32)
+
+    with pytest.raises(StorageBusyError):
+        come_late()
     with records.begin() as unit:
         assert unit.store_id() == "a" * 32
 
