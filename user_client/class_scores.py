@@ -26,6 +26,8 @@ CERTAIN: Final = 1e-4
 """Slope and intercept take a probability nearer to 0 or 1 for this."""
 LEAST_INFORMATION: Final = 1e-3
 """Of the rows about slope or intercept: with less, half the width of the interval is above 60."""
+_ROUNDING: Final = 1e-12
+"""Of a sum over thousands of rows."""
 _ITERATIONS: Final = 200
 
 
@@ -224,7 +226,9 @@ def _most_likely(columns: Numbers, given: Numbers, event: NDArray[np.bool_]) -> 
         expected = np.exp(-np.logaddexp(0, -outputs))
         information = columns.T @ (columns * (expected * (1 - expected))[:, None])
         change = np.linalg.lstsq(information, columns.T @ (event - expected), rcond=None)[0]
-        while misfit(outputs + columns @ change) > misfit(outputs) and np.abs(change).max() > 1e-12:
+        # near the minimum the misfit differs by less than it is rounded, and the whole change is right
+        most = misfit(outputs) * (1 + _ROUNDING)
+        while misfit(outputs + columns @ change) > most and np.abs(change).max() > 1e-12:
             change = change / 2
         coefficients = coefficients + change
         if np.abs(change).max() < 1e-10:

@@ -34,6 +34,8 @@ LEAST_INFORMATION: Final = 1e-3
 MAY_LACK: Final = ("ece", "calibration_slope", "calibration_intercept")
 """The figures of classes that some rows do not have."""
 _MOST_STEPS: Final = 100
+_ROUNDING: Final = 1e-12
+"""Of a likelihood of thousands of rows."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,9 @@ def _fitted(design: Floats, offset: Floats, event: Floats) -> WithVariance | Non
         expected = expit(design @ weights + offset)
         information = design.T @ (design * (expected * (1 - expected))[:, None])
         step = np.linalg.lstsq(information, design.T @ (event - expected), rcond=None)[0]
+        # near the maximum the likelihood differs by less than it is rounded, and the whole step is right
         reached = likelihood(weights)
+        reached -= _ROUNDING * abs(reached)
         while likelihood(weights + step) < reached and np.abs(step).max() > 1e-12:
             step /= 2
         weights = weights + step
