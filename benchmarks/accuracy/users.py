@@ -31,7 +31,7 @@ BATCH, EPOCHS = 32, 24
 TESTED, ANCHOR_ROWS, LATENT_DIM = 1000, 500, 50
 LOCAL_EPOCHS: Final = {"FedAvg 1E32B": 1, "FedAvg 3E32B": 3}
 WAYS: Final = {"DC": Way("imakura"), "isotropic": OURS}
-SEEDS, FULL_SEEDS = 3, 10
+SEEDS = 3
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,7 @@ def rows(point: Point, each: Sequence[dict[str, float]]) -> list[dict[str, Any]]
 
 def measured(folder: Path, *, full: bool) -> list[dict[str, Any]]:
     """Run every point with every seed and return the rows."""
-    seeds = FULL_SEEDS if full else SEEDS
-    jobs = [(point, seed) for point in points(full=full) for seed in range(seeds)]
+    jobs = [(point, seed) for point in points(full=full) for seed in range(SEEDS)]
     found: dict[Point, list[dict[str, float]]] = {}
     for (point, seed), each in zip(jobs, run_all(partial(run, folder=folder), jobs), strict=True):
         print(point, seed, {way: round(value, 1) for way, value in each.items()}, flush=True)
