@@ -7,9 +7,10 @@ import json
 import os
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +34,15 @@ T = TypeVar("T")
 console = Console(stderr=True, highlight=False)
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """What the terms are to say; None leaves it to the draft."""
+
+    latent_dim: int | None = None
+    model: str | None = None
+    uplink: str = "rows"
+
+
 class Stopwatch:
     """Records the seconds of each step and prints them."""
 
@@ -48,9 +58,7 @@ class Stopwatch:
         console.print(f"{self.seconds[name]:.1f} s")
 
 
-def run(
-    tables: DemoTables, out: Path, latent_dim: int | None, model: str | None = None, uplink: str = "rows"
-) -> dict[str, Any]:
+def run(tables: DemoTables, out: Path, wishes: Wishes) -> dict[str, Any]:
     """Run the round and return the report; what an earlier demo left in ``out`` is removed."""
     directory.begin(out, list(tables.by_hospital))
     watch, start = Stopwatch(), time.monotonic()
@@ -67,17 +75,9 @@ def run(
             found_consortium(analyst, lead, passphrase)
             join_all(lead, others, passphrase)
         with watch.step("terms", "terms drafted, published, signed by all"):
-            terms = _publish_terms(
-                tables,
-                analyst,
-                lead,
-                [h.name for h in hospitals],
-                latent_dim,
-                model,
-                uplink,
-                own[lead.name],
-                out,
-            )
+            drafted = _draft_terms(tables, lead, own, wishes, out / "terms.toml")
+            analyst.run("collaboration", "create", str(drafted))
+            terms = tomllib.loads(drafted.read_text())
             consent = consent_to(terms)
             _side_by_side(hospitals, lambda one: one.odc("terms", "accept", *consent))
         with watch.step("anchor", "anchor created and sealed for each"):
@@ -159,35 +159,25 @@ def _evaluate(hospital: Institution, table: Path) -> Any:
         return None
 
 
-def _publish_terms(
-    tables: DemoTables,
-    analyst: Analyst,
-    lead: Institution,
-    parties: list[str],
-    latent_dim: int | None,
-    model: str | None,
-    uplink: str,
-    rows: Path,
-    out: Path,
-) -> dict[str, Any]:
-    """Draft the terms from the lead's rows and publish them; return their content."""
-    drafted = out / "terms.toml"
-    words = ["terms", "draft", str(rows), "--label", tables.label, *tables.corrections]
+def _draft_terms(
+    tables: DemoTables, lead: Institution, own: Mapping[str, Path], wishes: Wishes, out: Path
+) -> Path:
+    """Draft the terms from the lead's own rows, of those of all parties by name; return ``out``."""
+    words = ["terms", "draft", str(own[lead.name]), "--label", tables.label, *tables.corrections]
     if tables.corrections:
         console.print(f"(with {' '.join(tables.corrections)})", end=" ")
-    words += [word for party in parties for word in ("--party", party)]
+    words += [word for party in own for word in ("--party", party)]
     words += [word for column in tables.exclude for word in ("--exclude", column)]
-    words += ["--title", f"Demo: {tables.name}", "--uplink", uplink, "--out", str(drafted)]
-    if latent_dim is not None:
-        words += ["--latent-dim", str(latent_dim)]
+    words += ["--title", f"Demo: {tables.name}", "--uplink", wishes.uplink, "--out", str(out)]
+    if wishes.latent_dim is not None:
+        words += ["--latent-dim", str(wishes.latent_dim)]
     lead.odc(*words)
-    terms = tomllib.loads(drafted.read_text())
+    terms = tomllib.loads(out.read_text())
     terms["purpose"] = "Show a whole round on one machine."
-    if model is not None:
-        terms["model"] = {"kind": model}
-    drafted.write_text(tomli_w.dumps(terms))
-    analyst.run("collaboration", "create", str(drafted))
-    return terms
+    if wishes.model is not None:
+        terms["model"] = {"kind": wishes.model}
+    out.write_text(tomli_w.dumps(terms))
+    return out
 
 
 def main() -> int:
@@ -231,7 +221,7 @@ def main() -> int:
             )
         else:
             tables = breast_cancer()
-        report = run(tables, given.out.resolve(), given.latent_dim, given.model, given.uplink)
+        report = run(tables, given.out.resolve(), Wishes(given.latent_dim, given.model, given.uplink))
     except OdcError as error:
         console.print(for_terminal("odc-demo", error))
         return exit_code(error)
