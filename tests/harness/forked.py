@@ -158,7 +158,8 @@ def _start_server() -> None:
 def _end_all() -> None:
     """End what a failed test has left: `multiprocessing` would wait for it at the end of this process."""
     for each in _begun:
-        each.kill()
+        if each.exitcode is None:
+            each.kill()
 
 
 def _run(
