@@ -115,5 +115,7 @@ def corrected_draft(
         while misfits := find_misfits(parts[name], draft.schema())[0]:
             first = misfits[0]
             if not draft.makes_room_for(first, parts[name]):
-                raise InputError(f"{name}: {first.detail}")
+                error = InputError(f"{name}: {first.detail}")
+                error.hint = first.fix
+                raise error
     return draft

@@ -39,15 +39,24 @@ def test_what_only_others_have_becomes_options_of_the_draft() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "words"),
+    ("other", "words", "fix"),
     [
-        ({"label": ["no", ""] * 20}, "b: column 'label', 20 rows, the first is 2: the field is empty"),
-        ({"age": ["40", "high"] * 20}, "b: column 'age', 20 rows, the first is 2: expected a number"),
+        (
+            {"label": ["no", ""] * 20},
+            "b: column 'label', 20 rows, the first is 2: the field is empty",
+            "fill in the fields or drop the rows: a row without a label cannot train",
+        ),
+        (
+            {"age": ["40", "high"] * 20},
+            "b: column 'age', 20 rows, the first is 2: expected a number",
+            "correct the fields, or add the text that stands for an empty field to missing in the terms",
+        ),
     ],
 )
-def test_what_no_option_makes_room_for_is_told(other: Any, words: str) -> None:
-    with pytest.raises(InputError, match=words):
+def test_what_no_option_makes_room_for_is_told_with_what_to_do(other: Any, words: str, fix: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
         corrected(b=part(**other))
+    assert caught.value.hint == fix
 
 
 def test_numbers_that_lie_outside_of_the_leads_range_widen_it() -> None:
