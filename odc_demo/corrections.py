@@ -71,28 +71,29 @@ class Draft:
         missing = [word for text in self.missing for word in ("--missing", text)]
         return (*task, *within, *classes, *others, *missing)
 
-    def makes_room_for(self, misfit: Misfit, table: pa.Table) -> bool:
-        """Add the option that makes room for what does not fit; return whether there is one."""
+    def make_room_for(self, misfit: Misfit, table: pa.Table) -> str | None:
+        """Add the option that makes room for what does not fit; return what to do if there is none."""
         if misfit.code == LabelOutsideError.code:
             numbers, _ = as_numbers(table.column(self.label), (*MISSING_TEXTS, *self.missing))
             low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
             drafted = self.content()["label_column"]
             self.label_range = min(low, drafted["low"]), max(high, drafted["high"])
-            return True
-        if misfit.column == self.label:
+            return None
+        if misfit.code == UnknownLevelError.code and misfit.column == self.label:
             found = {str(value) for value in table.column(self.label).to_pylist() if value is not None}
             known = {*self.schema().missing, *getattr(self.schema().label_column, "classes", ())}
             self.classes += sorted(found - known)
-            return misfit.code == UnknownLevelError.code
-        if misfit.code not in (UnknownLevelError.code, NotANumberError.code):
-            return False
+            return None
+        if misfit.code not in (UnknownLevelError.code, NotANumberError.code) or misfit.column == self.label:
+            return misfit.fix
         self.others.append(misfit.column)
         try:
             self.schema()
-        except InputError:  # the lead's numbers cannot be names of categories
+        except InputError as error:
             self.others.remove(misfit.column)
-            return False
-        return True
+            # numbers of the lead cannot be names of categories, nor are names drafted of which most are rare
+            return misfit.fix if misfit.code == NotANumberError.code else error.detail
+        return None
 
 
 def corrected_draft(
@@ -114,8 +115,9 @@ def corrected_draft(
     for name in others:
         while misfits := find_misfits(parts[name], draft.schema())[0]:
             first = misfits[0]
-            if not draft.makes_room_for(first, parts[name]):
+            what_to_do = draft.make_room_for(first, parts[name])
+            if what_to_do is not None:
                 error = InputError(f"{name}: {first.detail}")
-                error.hint = first.fix
+                error.hint = what_to_do
                 raise error
     return draft

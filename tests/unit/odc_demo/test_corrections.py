@@ -21,8 +21,9 @@ def part(rows: int = 40, **columns: Any) -> pa.Table:
     return pa.table({**base, **columns})
 
 
-def corrected(**others: pa.Table) -> tuple[str, ...]:
-    return corrected_draft({"lead": part(), **others}, "label", ()).options()
+def corrected(**tables: pa.Table) -> tuple[str, ...]:
+    """Return the options of a draft by the lead, which has a table of its own or that of `part`."""
+    return corrected_draft({"lead": part(), **tables}, "label", ()).options()
 
 
 def test_tables_alike_need_no_correction() -> None:
@@ -39,23 +40,29 @@ def test_what_only_others_have_becomes_options_of_the_draft() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "words", "fix"),
+    ("tables", "words", "fix"),
     [
         (
-            {"label": ["no", ""] * 20},
+            {"b": part(label=["no", ""] * 20)},
             "b: column 'label', 20 rows, the first is 2: the field is empty",
             "fill in the fields or drop the rows: a row without a label cannot train",
         ),
         (
-            {"age": ["40", "high"] * 20},
+            {"b": part(age=["40", "high"] * 20)},
             "b: column 'age', 20 rows, the first is 2: expected a number",
             "correct the fields, or add the text that stands for an empty field to missing in the terms",
         ),
+        (
+            {"lead": part(smoker=[f"brand {index % 36}" for index in range(40)]), "b": part()},
+            "b: column 'smoker', 40 rows, the first is 1: expected one of",
+            "column 'smoker' has 36 distinct texts, and too few of them are in many rows; leave it out with"
+            " --exclude smoker",
+        ),
     ],
 )
-def test_what_no_option_makes_room_for_is_told_with_what_to_do(other: Any, words: str, fix: str) -> None:
+def test_what_no_option_makes_room_for_is_told_with_what_to_do(tables: Any, words: str, fix: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
-        corrected(b=part(**other))
+        corrected(**tables)
     assert caught.value.hint == fix
 
 
