@@ -27,7 +27,7 @@ CERTAIN: Final = 1e-4
 LEAST_INFORMATION: Final = 1e-3
 """Of the rows about slope or intercept: with less, half the width of the interval is above 60."""
 _ROUNDING: Final = 1e-12
-"""Of a sum over thousands of rows."""
+"""Relative error of a misfit that is summed over thousands of rows, at the most."""
 _ITERATIONS: Final = 200
 
 

@@ -30,6 +30,7 @@ class StoreIds(Questions):
     def put_store_id(self, store_id: str) -> None:
         """Note the id, in the place of another if there is one."""
         self._session.merge(StoreRow(name=_ARRAYS, id=store_id))
+        self._session.flush()  # before anything is written into the store
 
 
 def store_id_in(copy: Path) -> str | None:

@@ -35,7 +35,7 @@ MAY_LACK: Final = ("ece", "calibration_slope", "calibration_intercept")
 """The figures of classes that some rows do not have."""
 _MOST_STEPS: Final = 100
 _ROUNDING: Final = 1e-12
-"""Of a likelihood of thousands of rows."""
+"""Relative error of a likelihood that is summed over thousands of rows, at the most."""
 
 
 @dataclass(frozen=True)
