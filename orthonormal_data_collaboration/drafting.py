@@ -148,6 +148,8 @@ def _drafted(
     sums = fields.pop("sums", None)
     is_by_class = _kind(fields.get("model"), "kind") == BY_CLASS_MODEL
     agreed: dict[str, Any] = {"model": BY_CLASS_MODEL} if is_by_class else {}
+    if sums is None and isinstance(fields.get("dither"), int | float):
+        agreed["dither"] = fields["dither"]  # the draft says what it costs
     drafted = draft_terms(
         table,
         label=data.label,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Final, Self, Unpack, cast
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from protocol.errors import InputError
+from protocol.model_terms import ModelTerms
 from protocol.table_schema import DateFormat, LevelsColumn, Schema
 from protocol.texts import why_not_new
 from user_client.privacy.information import Information
 from user_client.rows import class_counts
 from user_client.sdk.agreement import LEAST_SIGNAL, Agreement, AgreementOptions, check_choice
 from user_client.sdk.drafting_curves import bends_of, model_of, remarks_on_curves, remarks_on_directions
+from user_client.sdk.drafting_dither import remarks_on_dither
 from user_client.sdk.lower_dimensions import Kept, kept_by_fewer
 from user_client.sdk.privacy import bits_of, measured, score_targets
 from user_client.secret.basis import principal_axes
@@ -207,16 +210,22 @@ def _measured(rows: pa.Table, schema: Schema, wanted: int | None, agreement: Agr
     on_curves = (
         list(_remarks_on_curves(schema, encoded, labels, targets, agreement, curves)) if targets else []
     )
+    projected, dither = encoded @ leading, agreement.dither
+    bits = partial(bits_of, schema, encoded, projected, agreement.rep_dtype)
+    on_dither: Iterable[str] = ()
+    if targets and agreement.model_epsilon is None:
+        on_dither = remarks_on_dither(projected, labels, schema.label_column, _model(agreement), dither, bits)
     return _Measured(
         latent_dim,
         signal,
         kept_by_fewer(score, axes, latent_dim, fewest) if score else (),
-        bits_of(schema, encoded, encoded @ leading, number_type=agreement.rep_dtype, dither=agreement.dither),
+        bits(dither),
         [
             *on_curves,
             *_remarks_on_dimension(
                 signal, latent_dim, schema.width, len(encoded), has_curves=bool(on_curves)
             ),
+            *on_dither,
         ],
         tuple(class_counts(labels).tolist()) if task == "classes" else (),
     )
@@ -231,12 +240,15 @@ def _remarks_on_curves(
     curves: int,
 ) -> Iterator[str]:
     """Yield what the drafted model misses of some of the rows, whose own score has so many ``curves``."""
-    model = model_of(agreement.model_terms()["model"], agreement.task)
-    some = measured(encoded)
+    model, some = _model(agreement), measured(encoded)
     yield from remarks_on_curves(
         schema, encoded[some], labels[some], targets.of(some), model, bends_of(model, agreement.dither)
     )
     yield from remarks_on_directions(curves, model)
+
+
+def _model(agreement: Agreement) -> ModelTerms:
+    return model_of(agreement.model_terms()["model"], agreement.task)
 
 
 def draft_terms_from_dictionary(

@@ -268,7 +268,7 @@ def draw_basis(
 
 
 def bits_of(
-    schema: Schema, rows: Matrix64, projected: Matrix64, *, number_type: str, dither: float
+    schema: Schema, rows: Matrix64, projected: Matrix64, number_type: str, dither: float
 ) -> Information | None:
     """Return how many bits an encoded row holds, and how many of them leave."""
     widths = [column.width for column in schema.columns]

@@ -6,8 +6,9 @@ import hashlib
 import logging
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from user_client.privacy.information import Information
 from user_client.privacy.isolation import Isolated
 from user_client.sdk import analyst_key, sums_limits
 from user_client.sdk.drafting_curves import banded_by, bends_of
+from user_client.sdk.drafting_dither import remarks_on_dither
 from user_client.sdk.ledger_check import follow_ledger
 from user_client.sdk.lower_dimensions import Kept, kept_by_fewer
 from user_client.sdk.policy import Policy
@@ -83,8 +85,9 @@ class CheckedTable:
     banded : dict of str to Told
         The columns that tell the label in bands, which the model of the terms misses.
     remarks : tuple of str
-        What to ask of the columns, one sentence each: values that lie otherwise than the terms', empty fields
-        that go with the label, and columns that the terms do not use and that predict the label.
+        What to ask the lead about, one sentence each: values that lie otherwise than the terms', empty fields
+        that go with the label, columns that the terms do not use and that predict the label, and what the
+        dither costs.
     unused : Unused
         The columns that the terms do not use.
     to_choose_from : tuple of Kept
@@ -185,12 +188,20 @@ def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable, party
     most = terms.latent_dim if party is None else terms.latent_dims_of(party)[-1]
     axes = all_axes[:, :most]  # of a party that lacks columns there may be fewer
     some = table.rows.take(numbers)
-    bends = bends_of(terms.model, terms.dither)
+    projected, bends = some @ axes, bends_of(terms.model, terms.dither)
+    bits = partial(bits_of, schema, some, projected, terms.rep_dtype)
+    on_dither: Iterable[str] = ()
+    if told is not None and terms.model_privacy is None:
+        label = terms.table_schema.label_column
+        on_dither = remarks_on_dither(
+            projected, table.labels[numbers], label, terms.model, terms.dither, bits
+        )
     return replace(
         checked,
         signal=score.along(axes) if score else None,
-        information=bits_of(schema, some, some @ axes, number_type=terms.rep_dtype, dither=terms.dither),
+        information=bits(terms.dither),
         isolated=isolated_by(schema, some),
+        remarks=(*checked.remarks, *on_dither),
         banded=banded_by(schema, some, told, bends) if told is not None else {},
         to_choose_from=_to_choose_from(terms, score, all_axes) if score else (),
     )

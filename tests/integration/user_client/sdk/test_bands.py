@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -173,3 +174,27 @@ def test_hazards_that_are_high_at_both_ends_are_named() -> None:
         title="Survival",
     )
     assert [one for one in found.remarks if one.startswith("x: predicts the label by bands")]
+
+
+def prices(seed: int) -> pa.Table:
+    """What a stone costs grows with its weight, and the faster the heavier it is."""
+    rng = np.random.default_rng(seed)
+    weight, table = rng.uniform(0, 1, 600), rng.uniform(0, 1, 600)
+    price = np.exp(4 * weight) + 0.5 * rng.standard_normal(600)
+    return pa.table({"weight": weight, "table": table, "price": price})
+
+
+def on_dither(remarks: Iterable[str]) -> list[str]:
+    return [one for one in remarks if one.startswith("dither ")]
+
+
+def test_what_the_dither_hides_of_a_curve_is_said_to_who_drafts_and_who_checks(
+    consortium: Consortium,
+) -> None:
+    found = drafted(prices(1), label="price", task="number")
+    assert len(on_dither(found.remarks)) == 1
+    assert not on_dither(drafted(prices(1), label="price", task="number", dither=0.0).remarks)
+    consortium.until_joined().publish(**found.content)
+    terms = consortium.hospital.round(consortium.id).fetch_terms()
+    warnings, _ = risk_in_words(terms, check_table(terms, prices(2)))
+    assert len(on_dither(warnings)) == 1
