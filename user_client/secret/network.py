@@ -45,7 +45,8 @@ def _product(left: Floats, right: Floats) -> Floats:
     """
     at_once = max(1, ONE_THREAD // max(right.size, 1))
     if len(left) <= at_once or len(left) * right.size > SMALL:
-        return np.asarray(left @ right)
+        whole: Floats = left @ right
+        return whole
     found = np.empty((len(left), right.shape[1]), np.result_type(left, right))
     for start in range(0, len(left), at_once):
         np.matmul(left[start : start + at_once], right, out=found[start : start + at_once])
