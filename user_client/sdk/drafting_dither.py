@@ -21,12 +21,16 @@ from user_client.secret.bands import FEWEST_ROWS
 from user_client.secret.expansion import Matrix64
 
 MOST_ROWS: Final = 2000
-"""Of more rows so many are chosen: the models are fitted in a fraction of a second."""
+"""Of more rows so many are chosen, and of wide ones fewer."""
 TRAINED_ROWS: Final = 4000
 """Copies of the rows, each with dither of its own, train until there are so many.
 
 What the noise costs few rows by chance is gone once others join; what it hides of curves is not.
 """
+MOST_NUMBERS: Final = 150_000
+"""Of all rows that train, with what is predicted of them: they take a second or so."""
+ROWS_OF_A_CLASS: Final = 20
+"""Where classes have fewer on average, some have too few for an interval."""
 FOLDS: Final = 4
 LEAST_LOSS: Final = 0.02
 """Loss of R squared or ROC-AUC from which on it is named. Linear tables of 200 rows lose 0.01."""
@@ -115,20 +119,22 @@ def cost_of_dither(
     Returns
     -------
     Cost or None
-        None without dither, for models that draw straight lines, which lose nothing, for survival, and where
-        labels or rows are too few to tell.
+        None without dither, for models that draw straight lines, which lose nothing, for survival, where
+        labels or rows are too few to tell, and where rows are so wide, or classes so many, that it would take
+        long.
     """
-    some = sample_of(len(rows), MOST_ROWS, np.random.default_rng(0))
-    rows, labels = rows[some], labels[some]
     if not dither or label.task == "survival" or isinstance(model, LogisticTerms | RidgeTerms):
         return None
-    if len(rows) < FEWEST_ROWS or not can_be_scored(labels, label.task):
+    fits = label.outputs if label.task == "multilabel" else 1
+    trained = min(TRAINED_ROWS, MOST_NUMBERS // (fits * (rows.shape[1] + label.outputs)))
+    some = sample_of(len(rows), min(MOST_ROWS, trained), np.random.default_rng(0))
+    rows, labels = rows[some], labels[some]
+    if len(rows) < max(FEWEST_ROWS, ROWS_OF_A_CLASS * label.outputs) or not can_be_scored(labels, label.task):
         return None
     fitted = model if isinstance(model, AveragedTerms) else AveragedTerms()
     rng = np.random.default_rng(0)
     fold = rng.permutation(len(rows)) % FOLDS
-    fits = label.outputs if label.task == "multilabel" else 1
-    copies = [rows] * -(-TRAINED_ROWS // (fits * len(rows)))
+    copies = [rows] * -(-trained // len(rows))
     noisy = [_expected(add_dither(copy, dither, rng.standard_normal), rows, dither) for copy in copies]
     with_dither = _held_out(fitted, noisy, rows, labels, label, fold)
     without = _held_out(fitted, copies, rows, labels, label, fold)
