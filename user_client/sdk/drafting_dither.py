@@ -20,6 +20,8 @@ from user_client.sdk.local_models import Fitted, fit_by, fit_each
 from user_client.secret.bands import FEWEST_ROWS
 from user_client.secret.expansion import Matrix64
 
+ON_DITHER: Final = "dither "
+"""A remark on the dither begins so."""
 MOST_ROWS: Final = 2000
 """Of more rows so many are chosen, and of wide ones fewer."""
 TRAINED_ROWS: Final = 4000
@@ -28,7 +30,7 @@ TRAINED_ROWS: Final = 4000
 What the noise costs few rows by chance is gone once others join; what it hides of curves is not.
 """
 MOST_NUMBERS: Final = 150_000
-"""Of all rows that train, with what is predicted of them: they take a second or so."""
+"""Columns and outputs of all rows that train, counted together: a comparison takes a second or so."""
 ROWS_OF_A_CLASS: Final = 20
 """Where classes have fewer on average, some have too few for an interval."""
 FOLDS: Final = 4
@@ -79,7 +81,7 @@ def remarks_on_dither(
     if found is None or not found.is_clear:
         return
     words = (
-        f"dither {dither:g}: trained on rows with this noise, a model of this table alone has"
+        f"{ON_DITHER}{dither:g}: trained on rows with this noise, a model of this table alone has"
         f" {FIGURES[found.metric]} {found.with_dither:.3f} on rows that were left out, and"
         f" {found.without:.3f} without it (95 % interval of the difference: {found.low:+.3f} to"
         f" {found.high:+.3f}); joining has to make up for that"

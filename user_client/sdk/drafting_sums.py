@@ -17,6 +17,7 @@ from protocol.table_schema import Schema
 from user_client.sdk.agreement import BY_CLASS_MODEL, DITHER, MODEL_DELTA
 from user_client.sdk.drafting import DraftedTerms
 from user_client.sdk.drafting_curves import ON_MODEL
+from user_client.sdk.drafting_dither import ON_DITHER
 from user_client.sdk.sums_limits import can_be_summed_by_class
 from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows, table_from, with_labels
@@ -103,7 +104,8 @@ def with_sums(
         raise InputError(f"a {BY_CLASS_MODEL} goes with neither cohort nor noise: leave them out")
     model = _BY_CLASS if is_by_class else {"kind": "ridge"}
     content |= {"latent_dim": features, "model": model, "sums": sums}
-    remarks = [one for one in drafted.remarks if not one.startswith(("latent_dim ", ON_MODEL))]
+    of_rows = ("latent_dim ", ON_MODEL, ON_DITHER)
+    remarks = [one for one in drafted.remarks if not one.startswith(of_rows)]
     if not random_features and any(one.startswith(ON_MODEL) for one in drafted.remarks):
         remarks.append(_CURVED)
     if is_by_class and not _fits_by_class(drafted):

@@ -12,6 +12,7 @@ import pytest
 from protocol.terms import Terms
 from tests.harness.in_process import HOSPITAL, LEAD, Consortium
 from user_client.sdk import DraftedEvent, draft_terms, with_sums
+from user_client.sdk.drafting_dither import ON_DITHER
 from user_client.sdk.terms import check_table
 from user_client.words import risk_in_words
 
@@ -185,7 +186,13 @@ def prices(seed: int) -> pa.Table:
 
 
 def on_dither(remarks: Iterable[str]) -> list[str]:
-    return [one for one in remarks if one.startswith("dither ")]
+    return [one for one in remarks if one.startswith(ON_DITHER)]
+
+
+def test_terms_of_sums_have_no_dither_to_speak_of() -> None:
+    found = drafted(prices(1), label="price", task="number", parties=["a", "b", "c"])
+    assert len(on_dither(found.remarks)) == 1
+    assert not on_dither(with_sums(found, prices(1)).remarks)
 
 
 def test_what_the_dither_hides_of_a_curve_is_said_to_who_drafts_and_who_checks(

@@ -94,7 +94,6 @@ def test_nothing_is_said_where_nothing_can_be_told() -> None:
     assert cost_of_dither(rows, np.ones(ROWS, np.float32), NUMBER, AveragedTerms(), 0.5) is None
     assert cost_of_dither(rows[:150], curved(rows)[:150], NUMBER, AveragedTerms(), 0.5) is None
     assert cost_of_dither(rows, np.ones(ROWS, np.uint8), SICK, AveragedTerms(), 0.5) is None
+    # it would take long
     many = Label(name="place", classes=tuple(map(str, range(800))))
-    assert (
-        cost_of_dither(rows, np.arange(ROWS) % 800, many, AveragedTerms(), 0.5) is None
-    )  # it would take long
+    assert cost_of_dither(rows, np.arange(ROWS) % 800, many, AveragedTerms(), 0.5) is None
