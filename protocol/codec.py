@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Self, TypeVar
+from weakref import ReferenceType, ref
 
 import msgpack
 from pydantic import VERSION, BaseModel, ConfigDict, ValidationError, model_validator
@@ -102,11 +103,18 @@ def _is_plain(value: Any) -> bool:
 M = TypeVar("M", bound=Message)
 
 
+_CONTAINERS: Final = (dict, list, tuple)
+
+
 def _canonical(value: Any) -> Any:
+    # a leaf is not worth a call: the quantiles of a wide table are tens of thousands of numbers
     if isinstance(value, dict):
-        return {key: _canonical(value[key]) for key in sorted(value)}
+        return {
+            key: _canonical(item) if isinstance(item, _CONTAINERS) else item
+            for key, item in sorted(value.items())
+        }
     if isinstance(value, (list, tuple)):
-        return [_canonical(item) for item in value]
+        return [_canonical(item) if isinstance(item, _CONTAINERS) else item for item in value]
     return value
 
 
@@ -136,16 +144,22 @@ class _ContainerCount:
 
 
 def _depth(value: Any) -> int:
-    """Return the nesting of a decoded value, without recursion, because the peer chooses the depth."""
-    deepest, stack = 0, [(value, 1)]
-    while stack:
-        item, depth = stack.pop()
-        deepest = max(deepest, depth)
-        if depth > MAX_NESTING:
+    """Return the nesting of a decoded value, without recursion, because the peer chooses the depth.
+
+    Counting ends at the first level that is too deep.
+    """
+    depth, level = 1, [value] if isinstance(value, (dict, tuple)) else []
+    while depth <= MAX_NESTING:
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, (dict, tuple))
+        ]
+        if not level:
             break
-        children = item.values() if isinstance(item, dict) else item if isinstance(item, tuple) else ()
-        stack.extend((child, depth + 1) for child in children if isinstance(child, (dict, tuple)))
-    return deepest
+        depth += 1
+    return depth
 
 
 def decode(kind: type[M], data: bytes) -> M:
@@ -216,9 +230,23 @@ def explained(error: ValidationError) -> list[tuple[tuple[int | str, ...], str, 
     return found
 
 
+_DIGESTS: Final[dict[int, tuple[ReferenceType[Message], bytes]]] = {}
+"""By the identity of a message, for as long as it lives; messages do not change."""
+
+
 def digest(message: Message) -> bytes:
-    """Return the SHA-256 of the canonical bytes."""
-    return hashlib.sha256(encode(message)).digest()
+    """Return the SHA-256 of the canonical bytes.
+
+    It is computed once for each message: what a command signs and checks names the terms several times, and
+    to encode the terms of a wide table takes milliseconds.
+    """
+    identity = id(message)
+    known = _DIGESTS.get(identity)
+    if known is not None and known[0]() is message:
+        return known[1]
+    found = hashlib.sha256(encode(message)).digest()
+    _DIGESTS[identity] = ref(message, lambda _: _DIGESTS.pop(identity, None)), found
+    return found
 
 
 _LIST_HEAD_BYTES: Final = 5

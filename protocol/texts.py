@@ -110,7 +110,9 @@ def is_formula(text: str) -> bool:
 
 def decimal_text(value: float) -> str:
     """Return the fewest digits that read back as the same 64-bit float, never with an exponent."""
-    text = f"{Decimal(repr(value)):f}"
+    text = repr(float(value))
+    if "e" in text:
+        text = f"{Decimal(text):f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return "0" if text == "-0" else text

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 import typer
 
 from user_client.cli import (
@@ -20,15 +23,21 @@ from user_client.cli import (
     walk,
 )
 
-app = typer.Typer(rich_markup_mode=None)
-app.add_typer(consortium.app, name="consortium")
-app.add_typer(terms.app, name="terms")
-app.add_typer(round_commands.anchor, name="anchor")
-app.add_typer(audit.ledger, name="ledger")
-app.add_typer(access.token, name="token")
-app.command(name="round")(walk.round_)
+_GROUPS: Final = {
+    "consortium": consortium.app,
+    "terms": terms.app,
+    "anchor": round_commands.anchor,
+    "ledger": audit.ledger,
+    "token": access.token,
+}
 for command in checkpoints.COMMANDS:
     audit.ledger.command()(command)
-for module in (access, desk, walk, round_commands, parts, evaluation, model, cohort, audit, browser):
-    for command in module.COMMANDS:
-        app.command()(command)
+
+
+def declared() -> dict[str, Callable[..., None] | typer.Typer]:
+    """Return all commands by their names, and the groups of commands behind them."""
+    found: dict[str, Callable[..., None] | typer.Typer] = {"round": walk.round_}
+    for module in (access, desk, walk, round_commands, parts, evaluation, model, cohort, audit, browser):
+        for command in module.COMMANDS:
+            found[typer.main.get_command_name(command.__name__)] = command
+    return found | _GROUPS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from itertools import islice
@@ -32,39 +32,47 @@ _WITHOUT_NUMBERS: Final[Mapping[str, str]] = {
 
 
 class _Commands(Mapping[str, Any]):
-    """Commands by their names, imported when one is asked for: one without numbers alone, or all of them."""
+    """Commands by their names, made when one is asked for.
+
+    Those without numbers are imported alone, and the others all together. What a command takes is read from
+    its signature, which for all of them would take a tenth of the start.
+    """
 
     def __init__(self, of_this_module: Mapping[str, Any]) -> None:
-        self._loaded = dict(of_this_module)
+        self._made = dict(of_this_module)
 
     @cached_property
-    def _all(self) -> Mapping[str, Any]:
+    def _declared(self) -> Mapping[str, Callable[..., None] | typer.Typer]:
         from user_client.cli import commands
 
-        return {**self._loaded, **typer.main.get_group(commands.app).commands}
+        return commands.declared()
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
+        if name not in self._made:
             where = _WITHOUT_NUMBERS.get(name)
             with loading():
-                self._loaded[name] = _command(name, where) if where else self._all[name]
-        return self._loaded[name]
+                self._made[name] = _command(name, _imported(where) if where else self._declared[name])
+        return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
+        return iter({**self._made, **self._declared})
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len({**self._made, **self._declared})
 
 
-def _command(name: str, where: str) -> Any:
+def _imported(where: str) -> Callable[..., None] | typer.Typer:
     module, _, attribute = where.partition(".")
-    found = getattr(import_module(f"user_client.cli.{module}"), attribute)
+    found: Callable[..., None] | typer.Typer = getattr(import_module(f"user_client.cli.{module}"), attribute)
+    return found
+
+
+def _command(name: str, declared: Callable[..., None] | typer.Typer) -> Any:
     alone = typer.Typer(rich_markup_mode=None)
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name)
+    if isinstance(declared, typer.Typer):
+        alone.add_typer(declared, name=name)
     else:
-        alone.command(name=name)(found)
+        alone.command(name=name)(declared)
     return typer.main.get_group(alone).commands[name]
 
 

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -172,9 +173,15 @@ def as_numbers(values: pa.ChunkedArray, missing: Sequence[str]) -> tuple[Matrix6
         empty = is_empty(text, missing)
         mask = pa.chunked_array([pa.array(empty)])
         numbers = _numbers_in(pc.if_else(mask, pa.scalar(None, pa.string()), text))
-    if codes := [code for code in map(number_of, missing) if math.isfinite(code)]:
+    if codes := _numbers_among(tuple(missing)):
         empty |= np.isin(numbers, codes)
     return np.where(empty, math.nan, numbers) if empty.any() else numbers, empty
+
+
+@lru_cache
+def _numbers_among(missing: tuple[str, ...]) -> tuple[float, ...]:
+    """Return the numbers among the texts for an empty field, such as -999: every column of a table asks."""
+    return tuple(code for code in map(number_of, missing) if math.isfinite(code))
 
 
 def _numbers_in(text: pa.ChunkedArray) -> Matrix64:

@@ -44,6 +44,19 @@ def test_the_digest_is_of_the_canonical_bytes() -> None:
     assert digest(RECEIPT).hex() == hashlib.sha256(encode(RECEIPT)).hexdigest()
 
 
+def test_a_changed_copy_has_a_digest_of_its_own() -> None:
+    before = digest(RECEIPT)
+    copied = RECEIPT.model_copy(update={"payload_bytes": 2})
+    assert digest(copied).hex() == hashlib.sha256(encode(copied)).hexdigest()
+    assert digest(copied) != before == digest(RECEIPT)
+
+
+def test_a_message_in_the_place_of_another_has_a_digest_of_its_own() -> None:
+    for number in range(100):  # each likely where the one before was in memory
+        message = RECEIPT.model_copy(update={"payload_bytes": number})
+        assert digest(message) == hashlib.sha256(encode(message)).digest()
+
+
 def test_a_message_too_large_to_send_is_not_encoded() -> None:
     levels = tuple(f"{number:0>200}" for number in range(2**15))
     column = {"kind": "categorical", "name": "x", "levels": levels, "impute": None}
