@@ -77,21 +77,26 @@ class LedgerPage(Message, extra="allow"):
 ENTRY_FIELDS: Final = tuple(sorted(LedgerEntry.model_fields))
 
 
-def encode_page(entries: Iterable[Sequence[Any]], head: bytes) -> bytes:
-    """Return a `LedgerPage` as `encode` does, of entries that were checked when they were stored.
-
-    Every member reads all of them, and to check a thousand again takes longer than to take an uplink.
+def pack_entry(values: Sequence[Any]) -> bytes:
+    """Return a `LedgerEntry` as `encode` does, of values that were checked when they were stored.
 
     Parameters
     ----------
-    entries : iterable of sequences
-        The values of each entry, in the order of `ENTRY_FIELDS`.
+    values : sequence
+        In the order of `ENTRY_FIELDS`.
     """
-    packed: bytes = msgpack.packb(
-        {"entries": [dict(zip(ENTRY_FIELDS, entry, strict=True)) for entry in entries], "head": head},
-        use_bin_type=True,
-    )
+    packed: bytes = msgpack.packb(dict(zip(ENTRY_FIELDS, values, strict=True)), use_bin_type=True)
     return packed
+
+
+def encode_page(entries: Sequence[bytes], head: bytes) -> bytes:
+    """Return a `LedgerPage` as `encode` does, of packed entries.
+
+    Every member reads all of them, and to check a thousand again takes longer than to take an uplink.
+    """
+    packer = msgpack.Packer(use_bin_type=True)
+    before = packer.pack_map_header(2) + packer.pack("entries") + packer.pack_array_header(len(entries))
+    return b"".join((before, *entries, packer.pack("head"), packer.pack(head)))
 
 
 def first_previous(collaboration_id: str) -> bytes:

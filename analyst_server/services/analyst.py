@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from analyst_server.blobs import Blobs, DamagedBlobError
 from analyst_server.services.acts import note_step
+from analyst_server.services.packed_ledgers import PackedLedgers
 from analyst_server.services.stored import read_stored
 from analyst_server.store import Collaboration, Leases, LedgerRow, Member, Records, Unit
 from protocol.codec import M, Message
@@ -62,6 +63,8 @@ class Analyst:
 
     left_alone: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
     """When this process last found that a round is for a newer server, by collaboration."""
+
+    packed_ledgers: PackedLedgers = field(default_factory=PackedLedgers, repr=False, compare=False)
 
     def call_worker(self, collaboration_id: str) -> None:
         """Wake the worker, which notes in its log what request it works for."""

@@ -200,26 +200,17 @@ def ledger_page(analyst: Analyst, viewer: Identity | None, collaboration_id: str
     """
     with analyst.records.begin() as unit:
         find_to_view(unit, collaboration_id, viewer)
-        head = signed_head(analyst, unit, collaboration_id)
-        entries = unit.ledger_entries(collaboration_id, start=start, limit=MAX_LEDGER_PAGE)
-    if not entries and start:
-        raise MalformedMessageError("ledger", f"has no entry {start}")
-    return encode_page(entries, head)
-
-
-def signed_head(analyst: Analyst, unit: Unit, collaboration_id: str) -> bytes:
-    """Return the analyst's signature under all entries of a ledger."""
-    last = unit.last_of_ledger(collaboration_id)
-    if last is None:  # a collaboration is stored together with its first entry
-        raise MalformedMessageError("ledger", "has no entries")
-    return analyst.sign(
-        LedgerHead(
-            collaboration_id=collaboration_id,
-            length=last.index + 1,
-            digest=last.digest,
-            at=analyst.clock(),
+        last = unit.last_of_ledger(collaboration_id)
+        if last is None:  # a collaboration is stored together with its first entry
+            raise MalformedMessageError("ledger", "has no entries")
+        length, end = last.index + 1, min(last.index + 1, start + MAX_LEDGER_PAGE)
+        if start >= length:
+            raise MalformedMessageError("ledger", f"has no entry {start}")
+        entries = analyst.packed_ledgers.read(unit, collaboration_id, start, end)
+        head = LedgerHead(
+            collaboration_id=collaboration_id, length=length, digest=last.digest, at=analyst.clock()
         )
-    )
+    return encode_page(entries, analyst.sign(head))
 
 
 def entry_of(row: LedgerRow) -> LedgerEntry:

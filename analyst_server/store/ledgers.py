@@ -23,13 +23,14 @@ class Ledgers(Questions):
         query = _from(select(LedgerRow), collaboration_id, start).limit(limit)
         return self._session.scalars(query).all()
 
-    def ledger_entries(self, collaboration_id: str, *, start: int, limit: int) -> Sequence[Sequence[Any]]:
-        """Return the values of entries from number ``start`` on, in the order of `ENTRY_FIELDS`.
+    def ledger_entries(self, collaboration_id: str, *, start: int, end: int) -> Sequence[Sequence[Any]]:
+        """Return the values of entries from number ``start`` up to ``end``, in the order of `ENTRY_FIELDS`.
 
         To make an object of each takes several times as long.
         """
         values = select(*(getattr(LedgerRow, name) for name in ENTRY_FIELDS))
-        return self._session.execute(_from(values, collaboration_id, start).limit(limit)).all()
+        query = _from(values, collaboration_id, start).where(LedgerRow.index < end)
+        return self._session.execute(query).all()
 
     def last_of_ledger(self, collaboration_id: str) -> LedgerRow | None:
         query = (

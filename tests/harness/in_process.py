@@ -12,6 +12,7 @@ import httpx
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
+from starlette.types import Receive, Scope, Send
 
 from analyst_server import installation
 from analyst_server.app import create_app
@@ -122,11 +123,22 @@ class Consortium:
     def session(self, name: str) -> Session:
         return Session(self.directory / name, self.clock)
 
+    def restart_analyst(self) -> None:
+        """Let the analyst forget what it keeps in memory."""
+        self.analyst.records.dispose()
+        self.analyst = open_analyst(self.settings, self.clock)
+        self.app = create_app(self.analyst, self.settings)
+
+    async def _analysts_app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
     def _wire(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let every connection end in the application instead of a socket."""
 
         def in_process(_trust: ssl.SSLContext, identity: Identity | None) -> httpx.BaseTransport:
-            return InProcess(WithCertificate(self.app, identity[0].read_text() if identity else None))
+            return InProcess(
+                WithCertificate(self._analysts_app, identity[0].read_text() if identity else None)
+            )
 
         monkeypatch.setattr(connection_module, "metered", lambda _url, _traffic: in_process)
 

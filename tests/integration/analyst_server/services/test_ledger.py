@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from analyst_server.services import analyst as analyst_module
 from analyst_server.services import prepare, rounds, views
-from protocol.codec import decode, digest
+from analyst_server.services.packed_ledgers import PackedLedgers
+from analyst_server.store import Unit
+from protocol.codec import decode, digest, encode
 from protocol.envelope import Signed, decode_stored, seed_commitment, verify
 from protocol.errors import LimitExceededError, MalformedMessageError, NotFoundError, OutOfOrderError
 from protocol.ledger import LedgerEntry, LedgerHead, LedgerPage, check_chain
@@ -21,6 +25,11 @@ LIMIT_S = 30
 
 def page_of(world: World, start: int = 0, party: str = HOSPITAL) -> LedgerPage:
     return decode(LedgerPage, views.ledger_page(world.analyst, identity(party), world.id, start))
+
+
+def stored_entries(world: World) -> tuple[LedgerEntry, ...]:
+    with world.analyst.records.begin() as unit:
+        return tuple(map(views.entry_of, unit.ledger(world.id)))
 
 
 def entries_of(world: World) -> tuple[LedgerEntry, ...]:
@@ -149,6 +158,37 @@ def test_pages_go_on_where_they_are_asked(world: World, monkeypatch: pytest.Monk
     assert [entry.index for entry in page_of(world, 3).entries] == [3]
     with pytest.raises(MalformedMessageError, match="has no entry 4"):
         page_of(world, 4)
+
+
+def test_entries_are_read_once_for_everybody(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    stored = Unit.ledger_entries
+
+    def noted(unit: Unit, collaboration_id: str, *, start: int, end: int) -> Sequence[Sequence[Any]]:
+        asked.append((start, end))
+        return stored(unit, collaboration_id, start=start, end=end)
+
+    monkeypatch.setattr(Unit, "ledger_entries", noted)
+    world.until_anchored()
+    first = page_of(world)
+    assert first.entries == stored_entries(world) == page_of(world, party=LEAD).entries
+    assert asked == [(0, 4)]
+    world.send(make_uplink(world.terms, HOSPITAL))
+    assert (first.entries[3], *page_of(world, start=4).entries) == stored_entries(world)[3:]
+    assert asked == [(0, 4), (4, len(stored_entries(world)))]
+
+
+def test_many_ledgers_make_room_for_the_newest(world: World) -> None:
+    ledgers = PackedLedgers(most_entries=6)
+    ids = [f"{number:032x}" for number in range(3)]
+    for each in ids:
+        world.until_anchored(make_terms(collaboration_id=each))
+    for _ in range(2):
+        for collaboration_id in ids:
+            with world.analyst.records.begin() as unit:
+                found = ledgers.read(unit, collaboration_id, 0, 4)
+                assert found == [encode(views.entry_of(row)) for row in unit.ledger(collaboration_id)]
+            assert len(ledgers) == 4
 
 
 @pytest.mark.parametrize("party", ["hospital-z", "analyst"])

@@ -352,6 +352,7 @@ def test_what_does_not_hold_is_kept_as_evidence(consortium: Consortium) -> None:
     consortium.hospital_round.fetch_ledger()
     with consortium.analyst.records.begin(write=True) as unit:
         unit.ledger(consortium.id)[-1].at += 1
+    consortium.restart_analyst()
     evidence = consortium.directory_of(consortium.hospital) / REFUSED_FILE
     with pytest.raises(LedgerError) as caught:
         consortium.hospital_round.fetch_ledger()

@@ -52,6 +52,7 @@ def test_nothing_is_sent_to_an_analyst_whose_ledger_was_rewritten(consortium: Co
         entries[1] = entries[1].model_copy(update={"at": entries[1].at + 1})
         for row, entry in zip(rows, chained(consortium, entries)[0], strict=True):
             row.at, row.previous, row.digest = entry.at, entry.previous, entry_digest(entry)
+    consortium.restart_analyst()
     with pytest.raises(LedgerError, match="entry 3: is not the one seen before") as caught:
         consortium.hospital_round.contribute()
     evidence = consortium.directory_of(consortium.hospital) / REFUSED_FILE
