@@ -16,7 +16,12 @@ True
 
 from analyst_server.alignment import InstalledMethodError, Solution, Solve
 from orthonormal_data_collaboration.bases import CONDITIONS, Condition
-from orthonormal_data_collaboration.estimators import MemberClassifier, MemberRegressor, MemberSurvival
+from orthonormal_data_collaboration.estimators import (
+    MemberClassifier,
+    MemberMultiLabelClassifier,
+    MemberRegressor,
+    MemberSurvival,
+)
 from orthonormal_data_collaboration.simulation import Member, Simulation, simulate
 from protocol.terms import Terms
 from user_client.sdk import (
@@ -38,6 +43,7 @@ __all__ = [
     "InstalledMethodError",
     "Member",
     "MemberClassifier",
+    "MemberMultiLabelClassifier",
     "MemberRegressor",
     "MemberSurvival",
     "PrivacyOptions",

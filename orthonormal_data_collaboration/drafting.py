@@ -22,7 +22,7 @@ from user_client.sdk import DraftedEvent, DraftedTerms, draft_terms, with_sums
 from user_client.sdk.agreement import BY_CLASS_MODEL, Agreement
 from user_client.tables import table_from
 from user_client.tables.draft import MISSING_TEXTS, DraftedSchema
-from user_client.tables.draft_label import classes_label, number_label
+from user_client.tables.draft_label import classes_label, number_label, several_labels
 
 AnyTerms = Terms | DraftedTerms | Mapping[str, Any] | str | Path
 FEWEST_ANCHOR_ROWS: Final = 1000
@@ -93,6 +93,8 @@ def terms_of(
             fields = {**fields, "sums": dict(fields["sums"])}
         if (task := task_of(content)) != data.task:
             raise InputError(f"the terms predict {task}, and the labels are for {data.task}")
+        if task == "multilabel" and (named := _labels_in(content)) != data.labels:
+            raise InputError(f"label has to name the labels in the order of the terms: {', '.join(named)}")
     width = _width(content, fields)
     content |= {name: _spelt_out(name, value, width, content, fields) for name, value in fields.items()}
     content |= {**_IDS, "parties": list(data.tables), "lead": next(iter(data.tables))}
@@ -107,6 +109,11 @@ def task_of(given: AnyTerms) -> Task:
     label = (_content_of(given).get("table_schema") or {}).get("label_column") or {}
     kind: Task = label.get("kind", "classes")
     return kind
+
+
+def _labels_in(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the several labels of terms."""
+    return tuple(one["name"] for one in content["table_schema"]["label_column"]["labels"])
 
 
 def _content_of(given: AnyTerms) -> Mapping[str, Any]:
@@ -152,7 +159,7 @@ def _drafted(
         agreed["dither"] = fields["dither"]  # the draft says what it costs
     drafted = draft_terms(
         table,
-        label=data.label,
+        label=data.labels,
         latent_dim=None if sums is not None else latent_dim,
         classes=list(data.classes),
         event=event,
@@ -188,16 +195,17 @@ def _as_they_are(
     if latent_dim is None:
         raise InputError("encoding none needs latent_dim: nothing is measured to draft it")
     if data.task == "survival":
-        raise InputError("encoding none goes with classes and numbers")
-    label = (
-        number_label(table, data.label, MISSING_TEXTS, None)
-        if data.task == "number"
-        else classes_label(table, data.label, MISSING_TEXTS, list(data.classes))
-    )
+        raise InputError("encoding none goes with classes, numbers and several labels")
+    if data.task == "multilabel":
+        label = several_labels(table, data.labels, MISSING_TEXTS)
+    elif data.task == "number":
+        label = number_label(table, data.label, MISSING_TEXTS, None)
+    else:
+        label = classes_label(table, data.label, MISSING_TEXTS, list(data.classes))
     columns = [
         {"kind": "numeric", "name": name, "low": -1.0, "high": 1.0}
         for name in table.column_names
-        if name != data.label
+        if name not in data.labels
     ]
     content = {"missing": list(MISSING_TEXTS), "label_column": label.content, "columns": columns}
     schema = Schema.model_validate(content, strict=False)

@@ -17,9 +17,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from orthonormal_data_collaboration.answering import Answer
-from orthonormal_data_collaboration.parties import columns_of
+from orthonormal_data_collaboration.parties import columns_of, name_of
 from protocol.errors import InputError, OdcError
-from protocol.labels import Label, NumberLabel, SurvivalLabel, Task
+from protocol.labels import Label, MultiLabel, NumberLabel, SurvivalLabel, Task
 from protocol.table_schema import Schema
 from user_client.scores import compare
 from user_client.tables import decode_numbers, encode_labels, encode_rows
@@ -70,6 +70,7 @@ class _Member(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         ----------
         X : (n, m) array-like, data frame or Arrow table
         y : (n,) array-like
+            Of several labels (n, labels).
 
         Raises
         ------
@@ -86,14 +87,17 @@ class _Member(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.take(found, own.schema_, own.answer_, own.columns_, own.known_)
         return self
 
-    def _rows(self, X: Any, y: Any, label: str | None) -> Any:
+    def _rows(self, X: Any, y: Any, label: str | Sequence[str] | None) -> Any:
         """Return rows as those of the other parties are: ``(X, y)``, or a table with the column of labels."""
         others = [data for name, data in (self.parties or {}).items() if name != self.party]
         if label is None or all(isinstance(data, tuple) for data in others):
             return X, y
+        names, values = (label,) if isinstance(label, str) else label, np.asarray(y)
         table = columns_of(X)
-        kept = table.drop_columns([label]) if label in table.column_names else table
-        return kept.append_column(label, pa.array(np.asarray(y)))
+        table = table.drop_columns([name for name in names if name in table.column_names])
+        for name, column in zip(names, values[:, None].T if values.ndim == 1 else values.T, strict=True):
+            table = table.append_column(name, pa.array(column))
+        return table
 
     def take(
         self,
@@ -180,6 +184,65 @@ class MemberClassifier(ClassifierMixin, _Member):  # type: ignore[misc]  # sciki
         return np.asarray(self.classes_[found.argmax(axis=1)])
 
 
+class MemberMultiLabelClassifier(ClassifierMixin, _Member):  # type: ignore[misc]  # scikit-learn has no types
+    """A party whose round predicts several labels, each with two values.
+
+    Attributes
+    ----------
+    labels_ : tuple of str
+        Their names, in the order of the columns of ``y``.
+    present_ : tuple of str
+        What the field of each says of a row that has the label: of 0 and 1 it is 1, of no and yes yes.
+    n_features_in_, feature_names_in_, simulation_
+        As of `MemberClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_wine
+    >>> from orthonormal_data_collaboration import simulate
+    >>> X, classes = load_wine(return_X_y=True)
+    >>> y = np.stack([classes == 0, classes != 1], axis=1)
+    >>> parties = {f"winery-{i}": (X[i::4], y[i::4]) for i in range(3)}
+    >>> found = simulate(parties, label=["barolo", "not-grignolino"], random_state=0)
+    >>> found["winery-1"].predict(X[3::4]).shape
+    (44, 2)
+    >>> found["winery-1"].score(X[3::4], y[3::4]) > 0.9
+    True
+    """
+
+    _task: Task = "multilabel"
+
+    def take(
+        self,
+        simulation: Simulation,
+        schema: Schema,
+        answer: Answer,
+        columns: Sequence[str],
+        known: Mapping[str, Any],
+    ) -> None:
+        super().take(simulation, schema, answer, columns, known)
+        label = schema.label_column
+        if not isinstance(label, MultiLabel):
+            raise InputError("the terms do not predict several labels: take MemberClassifier")
+        self.labels_ = label.columns
+        self.present_ = tuple(one.present for one in label.labels)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each label, (n, labels)."""
+        return self._outputs(X).astype(np.float64)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return 1 for each label that is likelier than not, and else 0, (n, labels)."""
+        return (self.predict_proba(X) >= 0.5).astype(np.int64)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows all of whose labels are right; ``y`` as it was for `fit`, (n, labels)."""
+        columns = zip(np.asarray(y).T, self.present_, strict=True)
+        true = np.array([[name_of(one) == present for one in column] for column, present in columns]).T
+        return float(np.average((self.predict(X) == true).all(axis=1), weights=sample_weight))
+
+
 class MemberRegressor(RegressorMixin, _Member):  # type: ignore[misc]  # scikit-learn has no types
     """A party whose round predicts a number; it has the attributes of `MemberClassifier` but ``classes_``."""
 
@@ -202,7 +265,7 @@ class MemberSurvival(_Member):
         """Play the round with this table of the party, which has times and events; ``y`` is not read."""
         return super().fit(X, y)
 
-    def _rows(self, X: Any, y: Any, label: str | None) -> Any:
+    def _rows(self, X: Any, y: Any, label: str | Sequence[str] | None) -> Any:
         del y, label
         return X
 

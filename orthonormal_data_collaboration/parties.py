@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from protocol.errors import InputError
 from protocol.labels import Task
 from user_client.tables import table_from
+from user_client.tables.draft_label import labels_of as labels_of_task
 
 LABEL: Final = "label"
 """Name of the column that holds ``y``, where ``X`` and ``y`` are given."""
@@ -29,20 +30,25 @@ class Data:
     ----------
     tables : dict of str to pyarrow.Table
         In the order of the parties, the lead first.
-    label : str
-        The column to predict.
-    task : {"classes", "number", "survival"}
+    labels : tuple of str
+        The column to predict; of the task multilabel several.
+    task : {"classes", "number", "survival", "multilabel"}
     classes : dict of str to object
         For the name of each class what it was in ``y``; empty if no classes are predicted.
     """
 
     tables: dict[str, pa.Table]
-    label: str
+    labels: tuple[str, ...]
     task: Task
     classes: dict[str, Any]
 
+    @property
+    def label(self) -> str:
+        """The column to predict, of one label."""
+        return self.labels[0]
 
-def read_parties(parties: Mapping[str, Any], *, label: str | None, task: Task | None) -> Data:
+
+def read_parties(parties: Mapping[str, Any], *, label: str | Sequence[str] | None, task: Task | None) -> Data:
     """Return the tables of the parties: from ``(X, y)``, or from tables with a column of labels.
 
     Raises
@@ -57,27 +63,45 @@ def read_parties(parties: Mapping[str, Any], *, label: str | None, task: Task | 
             f"parties is a mapping of names to (X, y) or tables, such as {{'north': (X, y)}}, and this is a"
             f" {type(parties).__name__}"
         )
-    if label is not None and not isinstance(label, str):
-        raise InputError(f"label is the name of a column, got {label!r}")
+    labels = _names_in(label)
     if not parties:
         raise InputError("a round needs at least one party: give a mapping of names to (X, y) or tables")
-    if task == "multilabel":
-        raise InputError("a simulation predicts one label; rounds of several are for `odc` and its SDK")
+    if len(labels) > 1:
+        task = task or "multilabel"
     are_pairs = {name: isinstance(data, tuple) for name, data in parties.items()}
     if len(set(are_pairs.values())) > 1:
         raise InputError("give (X, y) for every party, or a table for every party")
-    if all(are_pairs.values()):
-        return _from_pairs(parties, label or LABEL, task)
-    if label is None:
+    if not all(are_pairs.values()):
+        return _from_tables(parties, labels, task)
+    has_several = task is None and any(_has_columns(pair[-1]) for pair in parties.values())
+    if has_several or task == "multilabel":
+        return _from_pairs_of_several(parties, labels)
+    return _from_pairs(parties, labels_of_task(labels or (LABEL,), task or "classes")[0], task)
+
+
+def _from_tables(parties: Mapping[str, Any], labels: tuple[str, ...], task: Task | None) -> Data:
+    if not labels:
         raise InputError("of tables, label has to name the column to predict")
+    labels = labels_of_task(labels, task or "classes")
     tables = {str(name): table_from(data) for name, data in parties.items()}
     for name, table in tables.items():
-        if label not in table.column_names:
-            raise InputError(f"the table of {name} has no column '{label}'")
-    values = {name: _known(table.column(label)) for name, table in tables.items()}
+        if absent := [each for each in labels if each not in table.column_names]:
+            raise InputError(f"the table of {name} has no column '{absent[0]}'")
+    if task == "multilabel":
+        return Data(tables, labels, task, {})
+    values = {name: _known(table.column(labels[0])) for name, table in tables.items()}
     task = task or _task_of(values)
     classes = _classes_of(values) if task == "classes" else {}
-    return Data(tables, label, task, classes)
+    return Data(tables, labels, task, classes)
+
+
+def _names_in(label: str | Sequence[str] | None) -> tuple[str, ...]:
+    if label is None:
+        return ()
+    names = (label,) if isinstance(label, str) else tuple(label) if isinstance(label, Sequence) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"label is the name of a column, or the names of several, got {label!r}")
+    return names
 
 
 def columns_of(X: Any, names: Sequence[str] | None = None, *, of: str = "the estimator") -> pa.Table:
@@ -130,29 +154,65 @@ def _from_pairs(parties: Mapping[str, Any], label: str, task: Task | None) -> Da
         raise InputError("survival needs tables with a column of times (label) and one of events (event)")
     matrices, values = {}, {}
     for key, pair in parties.items():
-        if len(pair) != 2:
-            raise InputError(f"expected (X, y) of {key}, got a tuple of {len(pair)}")
-        name = str(key)
-        if pair[1] is None:
-            raise ValueError(f"requires y to be passed, but the target y is None, of {name}")
-        matrices[name], values[name] = columns_of(pair[0]), _labels_in(pair[1])
+        name, (X, y) = str(key), _checked(key, pair)
+        matrices[name], values[name] = columns_of(X), _labels_in(y)
         rows, count = matrices[name].num_rows, len(values[name])
         if rows != count:
             raise ValueError(f"{name} has {rows} rows of X and {count} of y")
         if label in matrices[name].column_names:
             raise InputError(f"X of {name} has a column '{label}': give label another name")
         _check_labels(values[name], task)
-    first = next(iter(matrices.values())).column_names
-    for name, matrix in matrices.items():
-        if matrix.column_names != first:
-            raise InputError(
-                f"{name} has {matrix.num_columns} columns of X, other names than the first party"
-            )
+    _check_columns(matrices)
     task = task or _task_of(values)
     tables = {
         name: matrix.append_column(label, labels_of(values[name], task)) for name, matrix in matrices.items()
     }
-    return Data(tables, label, task, _classes_of(values) if task == "classes" else {})
+    return Data(tables, (label,), task, _classes_of(values) if task == "classes" else {})
+
+
+def _checked(party: Any, pair: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return X and y of a party; raises `InputError` or `ValueError` if one of them is not there."""
+    if len(pair) != 2:
+        raise InputError(f"expected (X, y) of {party}, got a tuple of {len(pair)}")
+    X, y = pair
+    if y is None:
+        raise ValueError(f"requires y to be passed, but the target y is None, of {party}")
+    return X, y
+
+
+def _has_columns(y: Any) -> bool:
+    """Return whether labels have several columns, one for each of several labels."""
+    shape = np.shape(y)
+    return len(shape) == 2 and shape[1] > 1
+
+
+def _from_pairs_of_several(parties: Mapping[str, Any], labels: tuple[str, ...]) -> Data:
+    tables: dict[str, pa.Table] = {}
+    for key, pair in parties.items():
+        X, y = _checked(key, pair)
+        matrix, values = columns_of(X), check_array(y, dtype=None, ensure_min_samples=0)
+        labels = labels or tuple(f"{LABEL}_{number}" for number in range(values.shape[1]))
+        labels = labels_of_task(labels, "multilabel")
+        if values.shape != (matrix.num_rows, len(labels)):
+            raise ValueError(
+                f"y of {key} is {values.shape}, and X has {matrix.num_rows} rows for {len(labels)} labels"
+            )
+        if taken := set(labels) & set(matrix.column_names):
+            raise InputError(f"X of {key} has a column '{taken.pop()}': give label other names")
+        _check_labels(values.ravel(), None)
+        for name, column in zip(labels, values.T, strict=True):
+            matrix = matrix.append_column(name, labels_of(column, "classes"))
+        tables[str(key)] = matrix
+    _check_columns(tables)
+    return Data(tables, labels, "multilabel", {})
+
+
+def _check_columns(tables: Mapping[str, pa.Table]) -> None:
+    """Raise `InputError` unless all parties have the same columns."""
+    first = next(iter(tables.values())).column_names
+    for name, table in tables.items():
+        if table.column_names != first:
+            raise InputError(f"{name} has {table.num_columns} columns of X, other names than the first party")
 
 
 def _labels_in(y: Any) -> NDArray[Any]:

@@ -15,7 +15,12 @@ from analyst_server.compute.sequence import InstalledAlignment, RoundResult
 from metering.formulas import FORMULA_BITS, BreakEven, Round, break_even_rounds, whole_round
 from orthonormal_data_collaboration.bases import CONDITIONS, ORTHONORMAL, Condition
 from orthonormal_data_collaboration.drafting import AnyTerms, task_of, terms_of
-from orthonormal_data_collaboration.estimators import MemberClassifier, MemberRegressor, MemberSurvival
+from orthonormal_data_collaboration.estimators import (
+    MemberClassifier,
+    MemberMultiLabelClassifier,
+    MemberRegressor,
+    MemberSurvival,
+)
 from orthonormal_data_collaboration.members import Streams
 from orthonormal_data_collaboration.parties import Data, read_parties
 from orthonormal_data_collaboration.playing import Played, PlayedMember, Projected, Wishes, play
@@ -30,11 +35,12 @@ from user_client.sdk.desk import attack as attack_uplink
 from user_client.sdk.desk import check_level
 from user_client.secret.expansion import Matrix64
 
-Estimator = MemberClassifier | MemberRegressor | MemberSurvival
+Estimator = MemberClassifier | MemberRegressor | MemberSurvival | MemberMultiLabelClassifier
 _ESTIMATORS: Final[Mapping[Task, type[Estimator]]] = {
     "classes": MemberClassifier,
     "number": MemberRegressor,
     "survival": MemberSurvival,
+    "multilabel": MemberMultiLabelClassifier,
 }
 
 
@@ -277,7 +283,7 @@ def simulate(
     terms: AnyTerms | None = None,
     *,
     random_state: Any = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     event: DraftedEvent | None = None,
     task: Task | None = None,
     drafted_by: Any = "lead",
@@ -295,17 +301,19 @@ def simulate(
     ----------
     parties : mapping of str to (X, y) or table
         The rows of each party, the lead first. ``X`` is an array, data frame or Arrow table; a table (data
-        frame, Arrow or path) holds the labels too, and ``label`` names their column.
+        frame, Arrow or path) holds the labels too, and ``label`` names their column. Of several labels, each
+        with two values, ``y`` is (n, labels).
     terms : Terms, DraftedTerms, mapping or path, optional
         Without them the lead drafts terms from its own rows, as `odc terms draft` does.
     random_state : int, RandomState or Generator, optional
         Makes all that is drawn repeatable; None draws anew each time.
-    label : str, optional
-        The column to predict; of ``(X, y)`` what ``y`` is called, "label" if not given.
+    label : str or sequence of str, optional
+        The column to predict, or the columns of several labels; of ``(X, y)`` what ``y`` is called, "label"
+        if not given, or "label_0", "label_1" and so on.
     event : DraftedEvent, optional
         Of survival, where ``label`` is the column of times.
-    task : {"classes", "number", "survival"}, optional
-        Without it, labels with decimals are numbers and all others classes.
+    task : {"classes", "number", "survival", "multilabel"}, optional
+        Without it, one label with decimals is a number, and any other is classes.
     drafted_by : {"lead", "all"} or table
         Whose rows the terms are drafted from: the lead's, those of all parties (for experiments), or a table.
     privacy : PrivacyOptions or mapping of str to PrivacyOptions, optional

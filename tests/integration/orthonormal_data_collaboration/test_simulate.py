@@ -15,6 +15,7 @@ from metering.formulas import Round, whole_round
 from orthonormal_data_collaboration import (
     CONDITIONS,
     DraftedEvent,
+    MemberSurvival,
     PrivacyOptions,
     draft_terms,
     simulate,
@@ -96,11 +97,12 @@ def test_every_model_of_survival(model: str) -> None:
     parties = {"a": patients(150), "b": patients(80)}
     event = DraftedEvent("status", "died")
     found = simulate(parties, label="days", event=event, task="survival", random_state=0, model=model)
-    other = patients(200)
-    assert found["b"].score(other) > 0.65
-    assert found["b"].predict_survival(other).shape == (200, len(found["b"].times_))
-    again = found["b"].fit(parties["b"], None)
-    np.testing.assert_array_equal(again.predict(other), found["b"].predict(other))
+    other, member = patients(200), found["b"]
+    assert isinstance(member, MemberSurvival)
+    assert member.score(other) > 0.65
+    assert member.predict_survival(other).shape == (200, len(member.times_))
+    again = member.fit(parties["b"], None)
+    np.testing.assert_array_equal(again.predict(other), member.predict(other))
 
 
 @pytest.mark.parametrize("model", PRIVATE_MODELS)
@@ -398,7 +400,7 @@ def test_an_uplink_is_attacked_before_it_leaves(parties: Parties) -> None:
         ({"anchor": 3}, "anchor is a name or a mapping"),
         ({"sums": True}, "sums is a mapping of its fields"),
         ({"exclude": "x0"}, "exclude takes several names, such as ['x0']"),
-        ({"label": 3}, "label is the name of a column, got 3"),
+        ({"label": 3}, "label is the name of a column, or the names of several, got 3"),
         ({"terms": 3}, "this is a int"),
         ({"terms": "nowhere.toml"}, "cannot read nowhere.toml"),
         ({"model": "best"}, "of no known kind"),
