@@ -39,7 +39,7 @@ class PackedLedgers:
             known = len(kept)
             if end <= known:
                 return kept[start:end]
-        if end - known > MAX_LEDGER_PAGE:  # more than whoever asks may wait for
+        if end - known > MAX_LEDGER_PAGE:  # too long to read all of it for somebody who asks for its end
             return [pack_entry(each) for each in unit.ledger_entries(collaboration_id, start=start, end=end)]
         new = [pack_entry(each) for each in unit.ledger_entries(collaboration_id, start=known, end=end)]
         with self._lock:

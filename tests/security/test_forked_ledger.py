@@ -36,6 +36,7 @@ def rewrite(made: Consortium, event: Event, party: str | None, **fields: object)
             row.previous = previous
             values = {name: getattr(row, name) for name in LedgerEntry.model_fields}
             row.digest = previous = entry_digest(LedgerEntry(**values))
+    made.restart_analyst()
 
 
 def forget_ledgers(made: Consortium) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from functools import partial
@@ -41,8 +42,10 @@ from user_client.sdk.prepared import Prepared
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.round import Round
 from user_client.sdk.shared_rows import have_come
+from user_client.sdk.unfit_rows import UnfitRows
 from user_client.tables import OUTPUT, Source, is_parquet, read_parts, table_writer, without_formulas
 
+log = logging.getLogger(__name__)
 anchor = typer.Typer(no_args_is_help=True, help="The anchor, which the lead institution creates.")
 
 
@@ -306,6 +309,14 @@ def predict(
         ),
     ] = None,
     with_: WithParts = None,
+    skip_unfit: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unfit",
+            help="leave the prediction of a row empty that does not fit the terms, and say which rows these"
+            " are; without it, one refuses the table",
+        ),
+    ] = False,
     force: Force = False,
     collaboration: CollaborationOption = None,
     as_json: AsJson = False,
@@ -324,10 +335,10 @@ def predict(
         chosen = round_of(session, collaboration, as_json=as_json)
         predictor, answering = predictor_with(chosen, with_ or ())
     predictor.check(thresholds=thresholds, coverage=interval)
-    rows = 0
+    rows, unfit = 0, UnfitRows() if skip_unfit else None
     with reading(as_json or out == OUTPUT, table, "predicting") as watched:
         parts = answering.predict_parts(
-            read_parts(watched), keep=keep or (), thresholds=thresholds, coverage=interval
+            read_parts(watched), keep=keep or (), thresholds=thresholds, coverage=interval, unfit=unfit
         )
         empty = next(parts)
         with table_writer(out, empty.schema) as write:
@@ -335,11 +346,17 @@ def predict(
                 # the terms have named the classes
                 write(part if is_parquet(out) else without_formulas(part, *predictor.prediction_columns))
                 rows += part.num_rows
+    if unfit:
+        log.warning(
+            "%d of %d rows do not fit the terms, and have no prediction: %s", len(unfit), rows, unfit.in_words
+        )
     if out != OUTPUT:
         value: dict[str, object] = {"rows": rows, "predictions": str(out)}
         if isinstance(answering, JoinedPredictor):
             value["left_out"] = answering.left_out
-        show(as_json, value, lambda: f"{rows} predictions written to {out}")
+        if unfit is not None:
+            value["unfit"] = {"rows": len(unfit), "by_column": unfit.counts}
+        show(as_json, value, lambda: f"{rows - len(unfit or ())} predictions written to {out}")
 
 
 def _threshold(text: str) -> tuple[str, float]:

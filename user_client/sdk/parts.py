@@ -34,6 +34,7 @@ from user_client.sdk.joined_rows import own_group
 from user_client.sdk.policy import Policy
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.terms import accepted_terms, own_party, own_schema
+from user_client.sdk.unfit_rows import UnfitRows
 from user_client.tables import RowKeys, gathered, hashes_of, text_of
 
 log = logging.getLogger(__name__)
@@ -175,13 +176,17 @@ class JoinedPredictor:
         keep: Sequence[str] = (),
         thresholds: Mapping[str, float] | None = None,
         coverage: float | None = None,
+        unfit: UnfitRows | None = None,
     ) -> Iterator[pa.Table]:
         """Yield the predictions for the parts of one table that all other members have made a part of.
 
         The row key stands before each, then the columns to keep. A key may be in the table more than once.
 
-        Raises what `Predictor.predict_parts` does, and `PartsNeededError` if no row is in all parts.
+        Raises what `Predictor.predict_parts` does, `PartsNeededError` if no row is in all parts, and
+        `InputError` with ``unfit``: the others have made their parts of whole tables.
         """
+        if unfit is not None:
+            raise InputError("where rows are joined, each has to fit: leave out --skip-unfit, and those rows")
         rows_before = predicted = 0
         for table in gathered(parts, self.predictor.schema.width):
             try:

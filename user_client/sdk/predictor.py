@@ -30,6 +30,7 @@ from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms, own_schema
+from user_client.sdk.unfit_rows import UnfitRows, predict_fitting
 from user_client.sdk.uplink import stored_basis, stored_own_map
 from user_client.tables import (
     decode_numbers,
@@ -228,28 +229,41 @@ class Predictor:
         keep: Sequence[str] = (),
         thresholds: Mapping[str, float] | None = None,
         coverage: float | None = None,
+        unfit: UnfitRows | None = None,
     ) -> Iterator[pa.Table]:
         """Yield the predictions for the parts of one table, as tables, behind the columns to keep.
 
         Small parts are worked on together, so there may be fewer tables than parts.
 
-        It raises what `predict` does, with the number that a row has in the whole table.
+        It raises what `predict` does, with the number that a row has in the whole table. With ``unfit`` a row
+        that does not fit the terms is noted there instead, and its prediction is empty; if none fits, the
+        first error is raised in the end.
         """
+
+        def predicted(some: pa.Table) -> dict[str, pa.Array]:
+            return self.predict(some, thresholds=thresholds, coverage=coverage).columns()
+
+        def note(error: FieldError) -> None:
+            in_table = error.in_whole_table(rows_before)
+            if unfit is None:
+                raise in_table from None
+            unfit.note(in_table)
+
         rows_before = 0
         for part in gathered(parts, self.schema.width):
             columns = {name: text_of(part, name) for name in keep}
-            try:
-                if rows_before == 0:
+            if rows_before == 0:
+                with suppress(FieldError):  # which comes again below
                     self.warn_of_strange(part)
-                found = self.predict(part, thresholds=thresholds, coverage=coverage).columns()
-            except FieldError as error:
-                raise error.in_whole_table(rows_before) from None
+            found = predict_fitting(part, predicted, note)
             if taken := columns.keys() & found.keys():
                 raise InputError(
                     f"column '{taken.pop()}' cannot be kept: the predictions have one of this name; rename it"
                 )
             yield pa.table(columns | found)
             rows_before += part.num_rows
+        if unfit is not None and unfit.first is not None and len(unfit) == rows_before:
+            raise unfit.first
 
     def warn_of_strange(self, part: pa.Table) -> None:
         """Log which columns at the beginning of a table are likely not what the terms mean."""

@@ -61,6 +61,7 @@ from user_client.sdk.round import Round
 from user_client.sdk.session import Session
 from user_client.sdk.shared_rows import SharedRows, Trained
 from user_client.sdk.terms import CheckedTable, check_table, reject_terms
+from user_client.sdk.unfit_rows import UnfitRows
 from user_client.secret.signal import Signal
 from user_client.tables.draft_label import DraftedEvent
 
@@ -109,6 +110,7 @@ __all__ = [
     "SharedRows",
     "Signal",
     "Trained",
+    "UnfitRows",
     "Waiting",
     "approve_pending",
     "approve_request",

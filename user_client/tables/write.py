@@ -57,7 +57,9 @@ def without_formulas(part: pa.Table, *names: str) -> pa.Table:
     for name in names:
         at = part.column_names.index(name)
         if pa.types.is_string(part.schema.field(at).type):
-            texts = [f"'{text}" if is_formula(text) else text for text in part.column(at).to_pylist()]
+            texts = [
+                f"'{text}" if text and is_formula(text) else text for text in part.column(at).to_pylist()
+            ]
             part = part.set_column(at, name, pa.array(texts, pa.string()))
     return part
 

@@ -219,6 +219,23 @@ def test_predictions_keep_the_columns_that_say_whose_they_are(odc: Odc) -> None:
     assert [row["patient"] for row in found] == numbers
 
 
+def test_rows_that_do_not_fit_may_be_skipped(odc: Odc, caplog: pytest.LogCaptureFixture) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    table = odc.consortium.table(5, x1=["0.1"] * 38 + ["n.d.", ""])
+    refused = odc("predict", table)
+    assert refused.code != 0
+    assert "column 'x1', row 39: expected a number" in refused.err
+    found = odc("predict", table, "--skip-unfit", "--json")
+    unfit = {"rows": 2, "by_column": {"x1": 2}}
+    assert found.json == {"rows": 40, "predictions": "predictions.csv", "unfit": unfit}
+    assert "2 of 40 rows do not fit the terms" in caplog.text
+    assert "column 'x1' in 2 (row 39, 40)" in caplog.text
+    with (odc.consortium.directory / "predictions.csv").open() as file:
+        predicted = [row["prediction"] for row in csv.DictReader(file)]
+    assert [number for number, each in enumerate(predicted, 1) if not each] == [39, 40]
+
+
 @pytest.mark.parametrize(
     ("column", "why"), [("nobody", "'nobody' is not in the table"), ("prediction", "rename it")]
 )

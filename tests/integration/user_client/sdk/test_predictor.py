@@ -12,7 +12,7 @@ from protocol.errors import InputError
 from tests.harness.in_process import COLUMNS, Consortium, rows
 from user_client.custody.round_directory import MODEL_FILE
 from user_client.errors import NotANumberError, NotPreparedError
-from user_client.sdk import Round
+from user_client.sdk import Round, UnfitRows
 from user_client.sdk.terms import check_table
 
 NUMBER: dict[str, Any] = {
@@ -111,6 +111,32 @@ def test_an_error_names_the_row_of_the_whole_table(ours: Round) -> None:
     with pytest.raises(NotANumberError, match="column 'x1', row 140: expected a number") as caught:
         list(ours.predictor().predict_parts([pa.table(rows(9, 100)), spoilt]))
     assert (list(caught.value.rows), caught.value.hint) == ([140], NotANumberError.hint)
+
+
+def test_rows_that_do_not_fit_may_have_no_prediction(ours: Round) -> None:
+    first, second = rows(9, 100), rows(10, 40)
+    spoilt = pa.table({**second, "x1": [str(value) for value in second["x1"][:39]] + ["a secret"]})
+    spoilt = spoilt.set_column(0, "x0", pa.array([None, *second["x0"][1:39], None]))
+    unfit = UnfitRows()
+    parts = [pa.table(first).slice(0, 0), pa.table(first), spoilt]
+    found = pa.concat_tables(ours.predictor().predict_parts(parts, keep=["x2"], unfit=unfit))
+    whole = pa.table(ours.predict(pa.table({name: first[name] + second[name] for name in first})).columns())
+    fitting = [number for number in range(140) if number not in (100, 139)]
+    assert found.column("x2").to_pylist() == [str(value) for value in first["x2"] + second["x2"]]
+    for name in whole.column_names:
+        column = found.column(name)
+        assert column.is_null().to_pylist() == [number not in fitting for number in range(140)]
+        np.testing.assert_array_equal(
+            column.take(pa.array(fitting)).to_numpy(), whole.column(name).take(pa.array(fitting)).to_numpy()
+        )
+    assert (len(unfit), unfit.counts) == (2, {"x0": 2})  # the last row is noted once
+    assert unfit.in_words == "column 'x0' in 2 (row 101, 140)"
+
+
+def test_a_table_of_which_no_row_fits_is_refused(ours: Round) -> None:
+    spoilt = pa.table({**rows(9, 40), "x1": ["a secret"] * 40})
+    with pytest.raises(NotANumberError, match="column 'x1', row 1: expected a number"):
+        list(ours.predictor().predict_parts([spoilt.slice(0, 0), spoilt], unfit=UnfitRows()))
 
 
 def test_a_predictor_needs_no_file_and_nobody_once_it_is_open(consortium: Consortium, ours: Round) -> None:
