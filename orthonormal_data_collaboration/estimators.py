@@ -115,6 +115,10 @@ class _Member(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.known_ = dict(known)
         self.n_features_in_ = len(self.columns_)
         self.feature_names_in_ = np.asarray(self.columns_, dtype=object)
+        self._know(schema)
+
+    def _know(self, schema: Schema) -> None:
+        """Keep what this kind of estimator says of its labels; raises `InputError` for others."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: all but the round, which holds the rows of every party."""
@@ -157,19 +161,11 @@ class MemberClassifier(ClassifierMixin, _Member):  # type: ignore[misc]  # sciki
 
     _task: Task = "classes"
 
-    def take(
-        self,
-        simulation: Simulation,
-        schema: Schema,
-        answer: Answer,
-        columns: Sequence[str],
-        known: Mapping[str, Any],
-    ) -> None:
-        super().take(simulation, schema, answer, columns, known)
+    def _know(self, schema: Schema) -> None:
         label = schema.label_column
         if not isinstance(label, Label):
             raise InputError("the terms do not predict classes: take MemberRegressor or MemberSurvival")
-        values = [known.get(name, name) for name in label.classes]
+        values = [self.known_.get(name, name) for name in label.classes]
         self.classes_, self._order = np.unique(np.asarray(values), return_index=True)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -213,15 +209,7 @@ class MemberMultiLabelClassifier(ClassifierMixin, _Member):  # type: ignore[misc
 
     _task: Task = "multilabel"
 
-    def take(
-        self,
-        simulation: Simulation,
-        schema: Schema,
-        answer: Answer,
-        columns: Sequence[str],
-        known: Mapping[str, Any],
-    ) -> None:
-        super().take(simulation, schema, answer, columns, known)
+    def _know(self, schema: Schema) -> None:
         label = schema.label_column
         if not isinstance(label, MultiLabel):
             raise InputError("the terms do not predict several labels: take MemberClassifier")
