@@ -187,6 +187,7 @@ def _has_columns(y: Any) -> bool:
 
 
 def _from_pairs_of_several(parties: Mapping[str, Any], labels: tuple[str, ...]) -> Data:
+    matrices: dict[str, pa.Table] = {}
     tables: dict[str, pa.Table] = {}
     for key, pair in parties.items():
         X, y = _checked(key, pair)
@@ -200,19 +201,22 @@ def _from_pairs_of_several(parties: Mapping[str, Any], labels: tuple[str, ...]) 
         if taken := set(labels) & set(matrix.column_names):
             raise InputError(f"X of {key} has a column '{taken.pop()}': give label other names")
         _check_labels(values.ravel(), None)
+        matrices[str(key)] = matrix
         for name, column in zip(labels, values.T, strict=True):
             matrix = matrix.append_column(name, labels_of(column, "classes"))
         tables[str(key)] = matrix
-    _check_columns(tables)
+    _check_columns(matrices)
     return Data(tables, labels, "multilabel", {})
 
 
-def _check_columns(tables: Mapping[str, pa.Table]) -> None:
-    """Raise `InputError` unless all parties have the same columns."""
-    first = next(iter(tables.values())).column_names
-    for name, table in tables.items():
-        if table.column_names != first:
-            raise InputError(f"{name} has {table.num_columns} columns of X, other names than the first party")
+def _check_columns(matrices: Mapping[str, pa.Table]) -> None:
+    """Raise `InputError` unless ``X`` has the same columns at all parties."""
+    first = next(iter(matrices.values())).column_names
+    for name, matrix in matrices.items():
+        if matrix.column_names != first:
+            raise InputError(
+                f"{name} has {matrix.num_columns} columns of X, other names than the first party"
+            )
 
 
 def _labels_in(y: Any) -> NDArray[Any]:

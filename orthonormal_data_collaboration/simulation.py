@@ -313,7 +313,7 @@ def simulate(
     event : DraftedEvent, optional
         Of survival, where ``label`` is the column of times.
     task : {"classes", "number", "survival", "multilabel"}, optional
-        Without it, one label with decimals is a number, and any other is classes.
+        Without it, a label with decimals is a number, and any other label is a class.
     drafted_by : {"lead", "all"} or table
         Whose rows the terms are drafted from: the lead's, those of all parties (for experiments), or a table.
     privacy : PrivacyOptions or mapping of str to PrivacyOptions, optional

@@ -313,8 +313,8 @@ def predict(
         bool,
         typer.Option(
             "--skip-unfit",
-            help="leave the prediction of a row empty that does not fit the terms, and say which rows these"
-            " are; without it, one refuses the table",
+            help="a row that does not fit the terms gets an empty prediction and is named; without this, one"
+            " such row refuses the table",
         ),
     ] = False,
     force: Force = False,

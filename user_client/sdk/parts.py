@@ -186,7 +186,9 @@ class JoinedPredictor:
         `InputError` with ``unfit``: the others have made their parts of whole tables.
         """
         if unfit is not None:
-            raise InputError("where rows are joined, each has to fit: leave out --skip-unfit, and those rows")
+            raise InputError(
+                "where rows are joined, each has to fit: leave out --skip-unfit, and correct the table"
+            )
         rows_before = predicted = 0
         for table in gathered(parts, self.predictor.schema.width):
             try:

@@ -121,6 +121,12 @@ def test_a_label_that_no_table_has_is_named(parties: dict[str, Pair]) -> None:
         simulate({name: as_table(pair) for name, pair in parties.items()}, label=("renal", "lung"))
 
 
+def test_another_number_of_columns_is_told_without_the_labels(parties: dict[str, Pair]) -> None:
+    X, y = drawn(5)
+    with pytest.raises(InputError, match="other has 5 columns of X, other names than the first party"):
+        simulate({**parties, "other": (X[:, :5], y)}, label=LABELS)
+
+
 def test_labels_come_in_the_order_of_the_terms(parties: dict[str, Pair], unseen: Pair) -> None:
     found = simulate(parties, label=LABELS, **FAST)
     again = simulate(parties, found.terms, label=LABELS, random_state=0)
