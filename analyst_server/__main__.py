@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runtime.start_up import start
 
 if TYPE_CHECKING:
-    from typer import Typer
+    from click import Group
 
 
 def main() -> None:
@@ -17,8 +17,8 @@ def main() -> None:
     start("odc-analyst", load, extra="server")
 
 
-def load() -> Typer:
-    """Return the Typer application."""
+def load() -> Group:
+    """Return the Click application."""
     from analyst_server.cli import app
 
     return app

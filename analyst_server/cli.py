@@ -9,9 +9,9 @@ import secrets
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-import typer
+import click
 
 from analyst_server import installation
 from analyst_server.cli_arrays import accept_arrays
@@ -20,9 +20,8 @@ from analyst_server.cli_backup import backup, restore
 from analyst_server.cli_compute import compute_worker
 from analyst_server.cli_notify import notify
 from analyst_server.cli_options import (
-    AsJson,
-    DataDir,
-    HtmlFile,
+    data_dir_option,
+    html_file_option,
     log_lines,
     open_as_operator,
     settings_of,
@@ -52,6 +51,7 @@ from protocol.answers import Status
 from protocol.errors import InputError
 from protocol.invitation import Invitation
 from protocol.states import State
+from runtime.command_line import PATH, SETTINGS, InOrder, as_json_option, completion_option, version_option
 from runtime.drafts import terms_of_draft
 from runtime.files import read_text
 from runtime.logs import JsonLines, set_up
@@ -62,28 +62,22 @@ from runtime.waiting import look_until
 
 T = TypeVar("T")
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Run the analyst of an ODC consortium.",
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # brackets in a help text are no markup
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(plan)
-app.command()(audit)
-app.command()(verify)
-app.command()(notify)
-app.command()(backup)
-app.command()(restore)
-app.command()(accept_arrays)
-app.command()(compute_worker)
-collaboration = typer.Typer(no_args_is_help=True, help="Run collaborations: one round each.")
-app.add_typer(collaboration, name="collaboration")
-app.add_typer(token, name="token")
 
-CollaborationId = Annotated[
-    str, typer.Argument(help="the id that `collaboration list` shows, or its first 4 digits or more")
-]
+@click.group("odc-analyst", cls=InOrder, context_settings=SETTINGS)
+@version_option("odc-analyst", __version__)
+@click.option("--verbose", is_flag=True, help="log what happens meanwhile")
+@completion_option("odc-analyst")
+def app(verbose: bool) -> None:
+    """Run the analyst of an ODC consortium."""
+    if verbose:
+        set_up(log_lines(), "INFO")
+
+
+collaboration = InOrder("collaboration", help="Run collaborations: one round each.")
+
+collaboration_id_argument = click.argument(
+    "collaboration_id", help="the id that `collaboration list` shows, or its first 4 digits or more"
+)
 
 
 def _open(data_dir: Path | None) -> Analyst:
@@ -97,41 +91,19 @@ def _open_at(data_dir: Path | None, given: str) -> tuple[Analyst, str]:
 
 
 @app.command()
-def version(as_json: AsJson = False) -> None:
+@as_json_option
+def version(as_json: bool) -> None:
     """Print the version."""
-    show_value({"program": "odc-analyst", "version": __version__}, as_json, lambda _: _version_text())
-
-
-def _version_text() -> str:
-    return f"odc-analyst {__version__}"
-
-
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
-        typer.echo(_version_text())
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    _version: Annotated[
-        bool,
-        typer.Option("--version", help="print the version", is_eager=True, callback=_print_version),
-    ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="log what happens meanwhile")] = False,
-) -> None:
-    """Options before the command."""
-    if verbose:
-        set_up(log_lines(), "INFO")
+    value = {"program": "odc-analyst", "version": __version__}
+    show_value(value, as_json, lambda _: f"odc-analyst {__version__}")
 
 
 @app.command()
-def join(
-    invitation: Annotated[Path, typer.Argument(help="the file from the lead institution")],
-    data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="where to write the request")] = Path(installation.REQUEST_FILE),
-    as_json: AsJson = False,
-) -> None:
+@click.argument("invitation", type=PATH, help="the file from the lead institution")
+@data_dir_option
+@click.option("--out", type=PATH, default=installation.REQUEST_FILE, help="where to write the request")
+@as_json_option
+def join(invitation: Path, data_dir: Path | None, out: Path, as_json: bool) -> None:
     """Create this analyst's key and a request for its certificate."""
     settings = settings_of(data_dir)
     parsed = Invitation.from_json(read_text(invitation))
@@ -154,11 +126,10 @@ def join(
 
 
 @app.command()
-def renew(
-    data_dir: DataDir = None,
-    out: Annotated[Path, typer.Option(help="where to write the request")] = Path(installation.REQUEST_FILE),
-    as_json: AsJson = False,
-) -> None:
+@data_dir_option
+@click.option("--out", type=PATH, default=installation.REQUEST_FILE, help="where to write the request")
+@as_json_option
+def renew(data_dir: Path | None, out: Path, as_json: bool) -> None:
     """Request a new certificate for the same key, before the old one ends."""
     write_out(out, installation.renew(settings_of(data_dir).identity_dir))
     show_value(
@@ -173,7 +144,9 @@ def renew(
 
 
 @app.command()
-def key(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@data_dir_option
+@as_json_option
+def key(data_dir: Path | None, as_json: bool) -> None:
     """Print the fingerprint of this analyst's key, for members to compare and for terms."""
     identity_dir = settings_of(data_dir).identity_dir
     value = {"key_fingerprint": installation.own_key_fingerprint(identity_dir)}
@@ -185,11 +158,10 @@ def _approval_of(request: Path) -> str:
 
 
 @app.command()
-def install(
-    certificate: Annotated[Path, typer.Argument(help="the file that the lead institution issued")],
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@click.argument("certificate", type=PATH, help="the file that the lead institution issued")
+@data_dir_option
+@as_json_option
+def install(certificate: Path, data_dir: Path | None, as_json: bool) -> None:
     """Install the certificate that the lead institution issued."""
     settings = settings_of(data_dir)
     pem = read_text(certificate).encode()
@@ -205,17 +177,24 @@ def install(
 
 
 @app.command()
+@data_dir_option
+@click.option("--host", help="address to listen on")
+@click.option("--port", type=int, help="port to listen on")
+@click.option("--log-level", help="debug, info, warning or error")
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=0,
+    help="seconds to wait for a certificate that is not installed yet",
+)
+@click.option("--certificate", type=PATH, help="install this certificate first, as `install` does")
 def serve(
-    data_dir: DataDir = None,
-    host: Annotated[str | None, typer.Option(help="address to listen on")] = None,
-    port: Annotated[int | None, typer.Option(help="port to listen on")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error")] = None,
-    wait: Annotated[
-        float, typer.Option(min=0, help="seconds to wait for a certificate that is not installed yet")
-    ] = 0,
-    certificate: Annotated[
-        Path | None, typer.Option(help="install this certificate first, as `install` does")
-    ] = None,
+    data_dir: Path | None,
+    host: str | None,
+    port: int | None,
+    log_level: str | None,
+    wait: float,
+    certificate: Path | None,
 ) -> None:
     """Serve the REST API over mutual TLS until interrupted."""
     settings = settings_of(data_dir, host=host, port=port, log_level=log_level)
@@ -233,13 +212,10 @@ def serve(
 
 
 @app.command()
-def purge(
-    data_dir: DataDir = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="only show what is kept, and until when")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
+@data_dir_option
+@click.option("--dry-run", is_flag=True, help="only show what is kept, and until when")
+@as_json_option
+def purge(data_dir: Path | None, dry_run: bool, as_json: bool) -> None:
     """End the rounds that their terms let be kept no longer, as the server does every hour."""
     analyst = _open(data_dir)
     found = retention.kept(analyst) if dry_run else retention.purge(analyst)
@@ -247,22 +223,18 @@ def purge(
 
 
 @collaboration.command()
+@click.argument("terms", type=PATH, help="a TOML or JSON file; `odc terms draft` writes one")
+@click.option("--before-they-join", is_flag=True, help="also name parties that have not run `odc join` yet")
+@click.option(
+    "--replaces",
+    metavar="ID",
+    help="the collaboration whose corrected terms these are: it is cancelled, and every member is"
+    " shown what differs; possible until the first institution sends",
+)
+@data_dir_option
+@as_json_option
 def create(
-    terms: Annotated[Path, typer.Argument(help="a TOML or JSON file; `odc terms draft` writes one")],
-    before_they_join: Annotated[
-        bool,
-        typer.Option("--before-they-join", help="also name parties that have not run `odc join` yet"),
-    ] = False,
-    replaces: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="the collaboration whose corrected terms these are: it is cancelled, and every member is"
-            " shown what differs; possible until the first institution sends",
-        ),
-    ] = None,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    terms: Path, before_they_join: bool, replaces: str | None, data_dir: Path | None, as_json: bool
 ) -> None:
     """Publish the terms of a new collaboration."""
     if replaces is not None and not replaces:  # as of a variable that is not set
@@ -284,21 +256,29 @@ def create(
 
 
 @collaboration.command(name="list")
-def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@data_dir_option
+@as_json_option
+def list_(data_dir: Path | None, as_json: bool) -> None:
     """List all collaborations."""
     rows = views.listing(_open(data_dir), None)
     show_value(rows, as_json, lambda shown: "\n".join(map(_line, shown)) or "no collaborations yet")
 
 
 @collaboration.command()
-def show(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@collaboration_id_argument
+@data_dir_option
+@as_json_option
+def show(collaboration_id: str, data_dir: Path | None, as_json: bool) -> None:
     """Show one collaboration, and whom it waits for."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     show_value(views.status(analyst, None, collaboration_id), as_json, _details)
 
 
 @collaboration.command()
-def seal(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@collaboration_id_argument
+@data_dir_option
+@as_json_option
+def seal(collaboration_id: str, data_dir: Path | None, as_json: bool) -> None:
     """Seal a round now, without the institutions that have sent nothing."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     rounds.seal(analyst, collaboration_id)
@@ -306,7 +286,10 @@ def seal(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: A
 
 
 @collaboration.command()
-def resume(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@collaboration_id_argument
+@data_dir_option
+@as_json_option
+def resume(collaboration_id: str, data_dir: Path | None, as_json: bool) -> None:
     """Compute a failed round again from the sealed uplinks."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     rounds.resume(analyst, collaboration_id)
@@ -314,7 +297,10 @@ def resume(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json:
 
 
 @collaboration.command()
-def release(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@collaboration_id_argument
+@data_dir_option
+@as_json_option
+def release(collaboration_id: str, data_dir: Path | None, as_json: bool) -> None:
     """Release a round that was held, by ODC_ANALYST_HOLD_RELEASE or for a suspected party."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     rounds.release(analyst, collaboration_id)
@@ -322,12 +308,11 @@ def release(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json
 
 
 @collaboration.command()
-def exclude(
-    collaboration_id: CollaborationId,
-    party: Annotated[str, typer.Argument(help="the party to leave out; every member sees it")],
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@collaboration_id_argument
+@click.argument("party", help="the party to leave out; every member sees it")
+@data_dir_option
+@as_json_option
+def exclude(collaboration_id: str, party: str, data_dir: Path | None, as_json: bool) -> None:
     """Leave a party out of a round that is not released: no rows, no alignment, no downlink."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     exclusion.exclude(analyst, collaboration_id, party)
@@ -337,7 +322,10 @@ def exclude(
 
 
 @collaboration.command()
-def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@collaboration_id_argument
+@data_dir_option
+@as_json_option
+def cancel(collaboration_id: str, data_dir: Path | None, as_json: bool) -> None:
     """End a collaboration before its release, also while it is computed, and erase what was received."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     end.cancel(analyst, collaboration_id)
@@ -345,14 +333,11 @@ def cancel(collaboration_id: CollaborationId, data_dir: DataDir = None, as_json:
 
 
 @collaboration.command()
-def close(
-    collaboration_id: CollaborationId,
-    data_dir: DataDir = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="close even if an institution has not fetched its downlink")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
+@collaboration_id_argument
+@data_dir_option
+@click.option("--yes", is_flag=True, help="close even if an institution has not fetched its downlink")
+@as_json_option
+def close(collaboration_id: str, data_dir: Path | None, yes: bool, as_json: bool) -> None:
     """End a released collaboration, and erase its uplinks and downlinks; records and ledger stay."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     waiting = downlinks.yet_to_fetch(analyst, collaboration_id)
@@ -370,12 +355,13 @@ def _show_changed(analyst: Analyst, collaboration_id: str, as_json: bool, words:
 
 
 @collaboration.command(name="report")
+@collaboration_id_argument
+@data_dir_option
+@html_file_option
+@click.option("--wait", type=float, default=0, help="seconds to wait until the model is judged")
+@as_json_option
 def report_(
-    collaboration_id: CollaborationId,
-    data_dir: DataDir = None,
-    html: HtmlFile = None,
-    wait: Annotated[float, typer.Option(help="seconds to wait until the model is judged")] = 0,
-    as_json: AsJson = False,
+    collaboration_id: str, data_dir: Path | None, html: Path | None, wait: float, as_json: bool
 ) -> None:
     """Show what happened and what it cost, beside the paper's formulas."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
@@ -421,3 +407,18 @@ def _details(row: Status) -> str:
     if "erase_at" in row:
         lines.append(f"kept until {minute(row['erase_at'])}, as the terms say")
     return "\n".join(lines)
+
+
+for command in (
+    collaboration,
+    token,
+    plan,
+    audit,
+    verify,
+    notify,
+    backup,
+    restore,
+    accept_arrays,
+    compute_worker,
+):
+    app.add_command(command)

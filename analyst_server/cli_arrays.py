@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
 
-import typer
+import click
 
-from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value
+from analyst_server.cli_options import (
+    data_dir_option,
+    open_as_operator,
+    settings_of,
+    show_value,
+)
 from analyst_server.services import own_arrays
 from protocol.errors import InputError
+from runtime.command_line import as_json_option
 
 
-def accept_arrays(
-    data_dir: DataDir = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="nothing else is to be mounted or restored there")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@data_dir_option
+@click.option("--yes", is_flag=True, help="nothing else is to be mounted or restored there")
+@as_json_option
+def accept_arrays(data_dir: Path | None, yes: bool, as_json: bool) -> None:
     """Take the arrays that are there for those of these records, where their ids differ or one is missing."""
     analyst = open_as_operator(settings_of(data_dir))
     if not yes:

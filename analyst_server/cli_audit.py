@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Annotated
+from pathlib import Path
 
-import typer
+import click
 
-from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of
+from analyst_server.cli_options import data_dir_option, open_as_operator, settings_of
 from analyst_server.services import audit as trails
 from protocol.errors import InputError
+from runtime.command_line import as_json_option
 
 
-def audit(
-    since: Annotated[
-        str, typer.Option(metavar="TIME", help="from this time on: 2026-11-24, or 2026-11-24T08:00:00Z")
-    ] = "1970-01-01",
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.option(
+    "--since",
+    default="1970-01-01",
+    metavar="TIME",
+    help="from this time on: 2026-11-24, or 2026-11-24T08:00:00Z",
+)
+@data_dir_option
+@as_json_option
+def audit(since: str, data_dir: Path | None, as_json: bool) -> None:
     """Print every step of every collaboration, and who acted here, oldest first; with --json a line each."""
     analyst = open_as_operator(settings_of(data_dir))
     for line in trails.trail(analyst, _seconds(since)):
-        typer.echo(json.dumps(line) if as_json else _text(line))
+        click.echo(json.dumps(line) if as_json else _text(line))
 
 
 def _seconds(since: str) -> int:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from analyst_server.backup import Backup, back_up
 from analyst_server.backup import restore as put_back
-from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value
+from analyst_server.cli_options import (
+    data_dir_option,
+    open_as_operator,
+    settings_of,
+    show_value,
+)
 from analyst_server.installation import unix_now
 from analyst_server.services.acts import Act, note
 from analyst_server.settings import Settings
 from protocol.errors import StorageError
+from runtime.command_line import PATH, as_json_option
 from runtime.terminal import minute
 
 
-def backup(
-    directory: Annotated[Path, typer.Argument(help="a new directory for the copy")],
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.argument("directory", type=PATH, help="a new directory for the copy")
+@data_dir_option
+@as_json_option
+def backup(directory: Path, data_dir: Path | None, as_json: bool) -> None:
     """Copy everything the analyst has, its key included, while the server runs."""
     settings = settings_of(data_dir)
     found = back_up(settings, directory, now=unix_now())
@@ -33,11 +38,11 @@ def backup(
     )
 
 
-def restore(
-    directory: Annotated[Path, typer.Argument(help="what `odc-analyst backup` has written")],
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.argument("directory", type=PATH, help="what `odc-analyst backup` has written")
+@data_dir_option
+@as_json_option
+def restore(directory: Path, data_dir: Path | None, as_json: bool) -> None:
     """Put a backup into an empty data directory, after comparing every file with its digest."""
     settings = settings_of(data_dir)
     found = put_back(settings, directory)
@@ -55,7 +60,7 @@ def _note(settings: Settings, act: Act, directory: Path, *, upgrades: bool = Fal
         with open_as_operator(settings, upgrades=upgrades).records.begin(write=True) as unit:
             note(unit, act, unix_now(), str(directory))
     except StorageError as error:
-        typer.echo(f"`odc-analyst audit` will not show this: {error.detail}", err=True)
+        click.echo(f"`odc-analyst audit` will not show this: {error.detail}", err=True)
 
 
 def _size(found: Backup) -> str:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
 
-import typer
+import click
 
-from analyst_server.cli_options import DataDir, log_lines, settings_of
+from analyst_server.cli_options import data_dir_option, log_lines, settings_of
 from analyst_server.compute.dask_worker import WorkerPlace, keep_worker
 from analyst_server.installation import blobs_of
 from protocol.errors import InputError
 from runtime.logs import JsonLines, set_up
 
 
-def compute_worker(
-    scheduler: Annotated[
-        str | None, typer.Option(help="address of the scheduler [env: ODC_ANALYST_COMPUTE_URL]")
-    ] = None,
-    host: Annotated[
-        str | None, typer.Option(help="address that the scheduler reaches this worker by")
-    ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0: any free one")] = 0,
-    data_dir: DataDir = None,
-) -> None:
+@click.command()
+@click.option("--scheduler", help="address of the scheduler [env: ODC_ANALYST_COMPUTE_URL]")
+@click.option("--host", help="address that the scheduler reaches this worker by")
+@click.option(
+    "--port", type=click.IntRange(min=0, max=65535), default=0, help="port to listen on; 0: any free one"
+)
+@data_dir_option
+def compute_worker(scheduler: str | None, host: str | None, port: int, data_dir: Path | None) -> None:
     """Compute rounds for an analyst whose ODC_ANALYST_COMPUTE_URL is a Dask scheduler, until interrupted."""
     settings = settings_of(data_dir, compute_url=scheduler)
     set_up(JsonLines() if settings.log_format == "json" else log_lines(), settings.log_level.upper())

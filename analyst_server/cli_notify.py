@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
-import typer
+import click
 
-from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value
+from analyst_server.cli_options import (
+    data_dir_option,
+    open_as_operator,
+    settings_of,
+    show_value,
+)
 from analyst_server.installation import unix_now
 from analyst_server.notices.webhook import Webhook, webhook_of
 from analyst_server.services.waits import trial_notice
 from protocol.errors import InputError
+from runtime.command_line import as_json_option
 
 
-def notify(
-    test: Annotated[
-        bool, typer.Option("--test", help="send a test event now, and say what came back")
-    ] = False,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.option("--test", is_flag=True, help="send a test event now, and say what came back")
+@data_dir_option
+@as_json_option
+def notify(test: bool, data_dir: Path | None, as_json: bool) -> None:
     """Show the events that are not delivered to the webhook yet; with --test send one that says nothing."""
     settings = settings_of(data_dir)
     webhook = webhook_of(settings)

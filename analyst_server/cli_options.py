@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-import typer
+import click
 from pydantic import ValidationError
 
 from analyst_server.installation import open_analyst, require_noted_stores
@@ -20,16 +20,15 @@ from analyst_server.settings import Settings, variable
 from protocol.codec import explained
 from protocol.errors import InputError, NotFoundError
 from protocol.texts import is_id
+from runtime.command_line import PATH
 from runtime.logs import Lines
 from runtime.terminal import shown
 
 T = TypeVar("T")
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="directory of keys, database and blobs [env: ODC_ANALYST_DATA_DIR]"),
-]
-HtmlFile = Annotated[Path | None, typer.Option("--html", help="also write a page to this file")]
+data_dir_option = click.option(
+    "--data-dir", type=PATH, help="directory of keys, database and blobs [env: ODC_ANALYST_DATA_DIR]"
+)
+html_file_option = click.option("--html", type=PATH, help="also write a page to this file")
 
 
 def settings_of(
@@ -113,7 +112,7 @@ def open_as_operator(settings: Settings, *, upgrades: bool = False) -> Analyst:
 
 def show_value(value: T, as_json: bool, people: Callable[[T], str]) -> None:
     """Print a value, for people or as JSON."""
-    typer.echo(shown(value, as_json=as_json, people=people))
+    click.echo(shown(value, as_json=as_json, people=people))
 
 
 def write_page(path: Path | None, page: Callable[[T], str], value: T) -> None:

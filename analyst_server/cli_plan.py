@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
-import typer
+import click
 
-from analyst_server.cli_options import AsJson, HtmlFile, show_value, write_page
+from analyst_server.cli_options import html_file_option, show_value, write_page
 from analyst_server.pages.plan import plan_page, plan_text
 from analyst_server.services import planning
 from analyst_server.services.planning_sums import plan_sums
@@ -19,6 +19,7 @@ from protocol.errors import InputError
 from protocol.messages import DTYPE_BYTES
 from protocol.model_terms import AveragedTerms, LogisticTerms
 from protocol.terms import RowType, Terms
+from runtime.command_line import PATH, as_json_option
 from runtime.drafts import terms_of_draft
 
 T = TypeVar("T")
@@ -28,64 +29,74 @@ DEFAULT_CLASSES: Final = 2
 _OF_ROWS: Final = ("latent_dim", "rep_dtype", "anchor_kind", "anchor_rows", "label_bytes")
 
 
+@click.command()
+@click.option("--parties", type=int, help="number of institutions, c")
+@click.option("--features", type=int, help="number of encoded features, m")
+@click.option(
+    "--terms",
+    type=PATH,
+    help="draft of terms (TOML or JSON) that says all but rows and model parameters;"
+    " --latent-dim with it plans another latent dimension",
+)
+@click.option("--rows", type=int, help="rows of each institution, n; they do not matter under sums")
+@click.option(
+    "--latent-dim", type=int, help="latent dimension, l: the numbers that a row becomes; not under sums"
+)
+@click.option(
+    "--model-parameters",
+    type=float,
+    help="parameters of the model, N; may be written 25e6; under sums only for formula (7)",
+)
+@click.option(
+    "--uplink",
+    type=click.Choice(["rows", "sums"]),
+    help="what institutions send: projected rows (the default), or masked sums",
+)
+@click.option("--random-features", type=int, default=0, help="random features, under sums")
+@click.option("--cohort", is_flag=True, help="under sums, the total comes back too")
+@click.option("--by-class", is_flag=True, help="under sums, by class: for a quadratic-discriminant")
+@click.option("--anchor-rows", type=int, help="anchor rows in the formulas, a (default: m)")
+@click.option("--bits", type=int, default=32, help="bits per number in the formulas, q")
+@click.option(
+    "--participation",
+    type=float,
+    multiple=True,
+    help="share of parties in a federated round, p; may be repeated (default: 1, 0.1)",
+)
+@click.option(
+    "--rounds", type=int, help="federated rounds to compare with, R (default: twice the break-even)"
+)
+@click.option("--rep-dtype", help="number type in our terms: f2, f4, f8 or i1 (default: i1)")
+@click.option("--anchor-kind", help=f"anchor in our terms: {', '.join(ANCHORS)} (default: haar)")
+@click.option(
+    "--classes", type=int, help="number of classes of the label; 1 for a number, under sums (default: 2)"
+)
+@click.option(
+    "--measure", is_flag=True, help="predict seconds on this machine, by a second of small measurements of it"
+)
+@html_file_option
+@as_json_option
 def plan(
-    parties: Annotated[int | None, typer.Option(help="number of institutions, c")] = None,
-    features: Annotated[int | None, typer.Option(help="number of encoded features, m")] = None,
-    terms: Annotated[
-        Path | None,
-        typer.Option(
-            help="draft of terms (TOML or JSON) that says all but rows and model parameters;"
-            " --latent-dim with it plans another latent dimension"
-        ),
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option(help="rows of each institution, n; they do not matter under sums")
-    ] = None,
-    latent_dim: Annotated[
-        int | None, typer.Option(help="latent dimension, l: the numbers that a row becomes; not under sums")
-    ] = None,
-    model_parameters: Annotated[
-        float | None,
-        typer.Option(help="parameters of the model, N; may be written 25e6; under sums only for formula (7)"),
-    ] = None,
-    uplink: Annotated[
-        Literal["rows", "sums"] | None,
-        typer.Option(help="what institutions send: projected rows (the default), or masked sums"),
-    ] = None,
-    random_features: Annotated[int, typer.Option(help="random features, under sums")] = 0,
-    cohort: Annotated[bool, typer.Option("--cohort", help="under sums, the total comes back too")] = False,
-    by_class: Annotated[
-        bool, typer.Option("--by-class", help="under sums, by class: for a quadratic-discriminant")
-    ] = False,
-    anchor_rows: Annotated[
-        int | None, typer.Option(help="anchor rows in the formulas, a (default: m)")
-    ] = None,
-    bits: Annotated[int, typer.Option(help="bits per number in the formulas, q")] = 32,
-    participation: Annotated[
-        list[float] | None,
-        typer.Option(help="share of parties in a federated round, p; may be repeated (default: 1, 0.1)"),
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="federated rounds to compare with, R (default: twice the break-even)")
-    ] = None,
-    rep_dtype: Annotated[
-        str | None, typer.Option(help="number type in our terms: f2, f4, f8 or i1 (default: i1)")
-    ] = None,
-    anchor_kind: Annotated[
-        str | None, typer.Option(help=f"anchor in our terms: {', '.join(ANCHORS)} (default: haar)")
-    ] = None,
-    classes: Annotated[
-        int | None,
-        typer.Option(help="number of classes of the label; 1 for a number, under sums (default: 2)"),
-    ] = None,
-    measure: Annotated[
-        bool,
-        typer.Option(
-            "--measure", help="predict seconds on this machine, by a second of small measurements of it"
-        ),
-    ] = False,
-    html: HtmlFile = None,
-    as_json: AsJson = False,
+    parties: int | None,
+    features: int | None,
+    terms: Path | None,
+    rows: int | None,
+    latent_dim: int | None,
+    model_parameters: float | None,
+    uplink: Literal["rows", "sums"] | None,
+    random_features: int,
+    cohort: bool,
+    by_class: bool,
+    anchor_rows: int | None,
+    bits: int,
+    participation: tuple[float, ...],
+    rounds: int | None,
+    rep_dtype: str | None,
+    anchor_kind: str | None,
+    classes: int | None,
+    measure: bool,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
     """Show what a round would cost: formulas (3) to (8), our messages, and predicted time and memory."""
     shared: dict[str, Any] = {"bits": bits, "rounds": rounds}
@@ -200,7 +211,7 @@ def _symbols(terms: Terms) -> tuple[dict[str, Any], dict[str, Any], dict[str, An
 def _needed(option: str, value: T | None, *, of: str = "rows") -> T:
     """Return what was given for an option that a plan needs."""
     if value is None:
-        raise typer.BadParameter(f"a plan of {of} needs {option}")
+        raise click.BadParameter(f"a plan of {of} needs {option}")
     return value
 
 

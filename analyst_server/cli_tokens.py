@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast, get_args
+from pathlib import Path
+from typing import cast, get_args
 
-import typer
+import click
 
-from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value, whole_id
+from analyst_server.cli_options import (
+    data_dir_option,
+    open_as_operator,
+    settings_of,
+    show_value,
+    whole_id,
+)
 from analyst_server.services import api_tokens
 from protocol.errors import InputError
 from protocol.tokens import Scope, TokenRequest, id_of, new_token, token_digest
+from runtime.command_line import InOrder, as_json_option
 from runtime.terminal import token_lifetime_s, token_lines
 
-token = typer.Typer(no_args_is_help=True, help="Manage the API tokens of the analyst's operator.")
+token = InOrder("token", help="Manage the API tokens of the analyst's operator.")
 
 
 @token.command(name="create")
+@click.option(
+    "--scope",
+    default="read",
+    help="read, or manage: also create, seal, resume, release, exclude, cancel, close",
+)
+@click.option("--label", default="", help="the system that will use it")
+@click.option(
+    "--collaboration", "-c", "collaboration_id", help="limit it to this collaboration (default: all)"
+)
+@click.option("--days", type=int, default=90, help="days until it ends")
+@data_dir_option
+@as_json_option
 def create_token(
-    scope: Annotated[
-        str, typer.Option(help="read, or manage: also create, seal, resume, release, exclude, cancel, close")
-    ] = "read",
-    label: Annotated[str, typer.Option(help="the system that will use it")] = "",
-    collaboration_id: Annotated[
-        str | None,
-        typer.Option("--collaboration", "-c", help="limit it to this collaboration (default: all)"),
-    ] = None,
-    days: Annotated[int, typer.Option(help="days until it ends")] = 90,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
+    scope: str, label: str, collaboration_id: str | None, days: int, data_dir: Path | None, as_json: bool
 ) -> None:
     """Create a token of the operator, which is shown once and not stored."""
     if scope not in get_args(Scope):
@@ -49,20 +59,19 @@ def create_token(
 
 
 @token.command(name="list")
-def list_tokens(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+@data_dir_option
+@as_json_option
+def list_tokens(data_dir: Path | None, as_json: bool) -> None:
     """List the operator's tokens: their purpose, their end, and when each was last used."""
     rows = api_tokens.listing(open_as_operator(settings_of(data_dir)), None)
     show_value([row.model_dump() for row in rows], as_json, lambda _: token_lines(rows) or "no tokens")
 
 
 @token.command(name="revoke")
-def revoke_token(
-    named: Annotated[
-        str, typer.Argument(metavar="TOKEN", help="the id that `token list` shows, or the token itself")
-    ],
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@click.argument("named", metavar="TOKEN", help="the id that `token list` shows, or the token itself")
+@data_dir_option
+@as_json_option
+def revoke_token(named: str, data_dir: Path | None, as_json: bool) -> None:
     """Revoke a token: it is refused from then on."""
     token_id = id_of(named)
     api_tokens.revoke(open_as_operator(settings_of(data_dir)), None, token_id)

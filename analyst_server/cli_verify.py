@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
 
-import typer
+import click
 
-from analyst_server.cli_options import AsJson, DataDir, open_as_operator, settings_of, show_value
+from analyst_server.cli_options import (
+    data_dir_option,
+    open_as_operator,
+    settings_of,
+    show_value,
+)
 from analyst_server.services import own_arrays, scrub
 from analyst_server.services.analyst import Analyst
 from analyst_server.settings import Settings
 from protocol.errors import InputError, OdcError, StorageError, UnreadableFileError
 from protocol.version import OlderServerError
+from runtime.command_line import as_json_option
 from runtime.waiting import look_until
 
 
-def verify(
-    wait: Annotated[
-        float,
-        typer.Option(help="seconds to try again while a server starts, upgrades the records or is busy"),
-    ] = 0,
-    data_dir: DataDir = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.option(
+    "--wait",
+    type=float,
+    default=0,
+    help="seconds to try again while a server starts, upgrades the records or is busy",
+)
+@data_dir_option
+@as_json_option
+def verify(wait: float, data_dir: Path | None, as_json: bool) -> None:
     """Compare everything that is stored with what was signed for it, and name what is damaged."""
     found = scrub.scrub(_opened(settings_of(data_dir), wait))
     show_value(found.as_json(), as_json, lambda _: _text(found))

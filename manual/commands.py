@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import typer
-import typer.main
-
 from analyst_server import cli as analyst_cli
 from user_client.cli import main as client_cli
 
@@ -18,14 +15,14 @@ _ABOUT: Final = """\
 Every argument and every option of `odc` and of `odc-analyst`, as `--help` prints them. What the commands do,
 and in which order, is in [Commands](cli.md).
 """
-_EVERYWHERE: Final = ("--help", "--install-completion", "--show-completion")
+_EVERYWHERE: Final = ("--help", "--completion")
 
 
 def commands_reference() -> str:
     """Return the page about the options of all commands."""
     parts = [WRITTEN, _ABOUT]
     for program, app in (("odc", client_cli.app), ("odc-analyst", analyst_cli.app)):
-        parts += _of_command(typer.main.get_command(app), program, 2)
+        parts += _of_command(app, program, 2)
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

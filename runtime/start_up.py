@@ -65,7 +65,7 @@ def start(program: str, load: Callable[[], Callable[..., object]], *, extra: str
     program : str
         The command's name, as a person types it.
     load : callable
-        Imports the program and returns its Typer application. It is called in here because the first
+        Imports the program and returns its Click command. It is called in here because the first
         thing that can go wrong is an import.
     extra : str
         The extra of the distribution that brings the program's libraries.
@@ -111,12 +111,12 @@ def as_whole_process(main: Callable[[], None]) -> None:
 
 
 def _run(program: str, application: Callable[..., object]) -> None:
+    from runtime.command_line import run  # which needs Click, that an extra brings
+
     try:
-        application(prog_name=program)
+        run(program, application)
     except Exception as error:  # noqa: BLE001  # `as_ours` logs what is not ours
         known = as_ours(error)
-    else:
-        return
     said = for_machines(known) if "--json" in sys.argv[1:] else for_terminal(program, known)
     sys.stderr.write(said + "\n")
     sys.exit(exit_code(known))

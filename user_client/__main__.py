@@ -8,7 +8,7 @@ from runtime.memory import return_what_is_freed
 from runtime.start_up import as_whole_process, leave_out, start
 
 if TYPE_CHECKING:
-    from typer import Typer
+    from click import Group
 
 
 def run() -> None:
@@ -21,8 +21,8 @@ def main() -> None:
     start("odc", load, extra="client")
 
 
-def load() -> Typer:
-    """Return the Typer application, in a process that is `odc` and nothing else."""
+def load() -> Group:
+    """Return the Click application, in a process that is `odc` and nothing else."""
     return_what_is_freed()
     leave_out("httpx._main")  # httpx looks for its own command, which loads Rich
     leave_out("pandas")  # Arrow looks for it at the first array; it takes a tenth of a second, for nothing

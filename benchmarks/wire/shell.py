@@ -35,15 +35,13 @@ def run(commands: Commands, program: str, words: list[str]) -> dict[str, Any]:
 def load(program: str) -> Commands:
     """Return the commands of one side, without loading the other side's libraries."""
     with loading():
-        from typer.main import get_command
-
         if program == "odc":
             from user_client.__main__ import load as load_odc
 
-            return get_command(load_odc())
+            return load_odc()
         from analyst_server.cli import app
 
-        return get_command(app)
+        return app
 
 
 def main(program: str, *first: str) -> None:

@@ -8,8 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
+import click
 import pytest
-import typer.main
 
 import user_client.errors  # noqa: F401  # so that all_errors() knows the client's
 from analyst_server import cli as analyst_cli
@@ -27,7 +27,7 @@ DOCS = REPOSITORY / "docs"
 README = (DOCS.parent / "README.md").read_text()
 
 
-def commands(program: str, app: typer.Typer) -> Iterator[str]:
+def commands(program: str, app: click.Command) -> Iterator[str]:
     def walk(command: Any, words: tuple[str, ...]) -> Iterator[str]:
         children = getattr(command, "commands", None)
         if children is None:
@@ -36,7 +36,7 @@ def commands(program: str, app: typer.Typer) -> Iterator[str]:
         for name, child in children.items():
             yield from walk(child, (*words, name))
 
-    yield from walk(typer.main.get_command(app), (program,))
+    yield from walk(app, (program,))
 
 
 ALL_COMMANDS = [*commands("odc", client_cli.app), *commands("odc-analyst", analyst_cli.app)]
@@ -55,7 +55,7 @@ def test_command_is_documented(command: str) -> None:
 @pytest.mark.parametrize("words", ALL_COMMANDS)
 def test_every_option_of_a_command_is_documented(words: str) -> None:
     program, *names = words.split()
-    command: Any = typer.main.get_command(client_cli.app if program == "odc" else analyst_cli.app)
+    command: Any = client_cli.app if program == "odc" else analyst_cli.app
     for name in names:
         command = command.commands[name]
     sections = (DOCS / "options.md").read_text().split(f"\n### `{words}`\n")

@@ -12,8 +12,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
+import click
 import pytest
-import typer.main
 
 from analyst_server import cli as analyst_cli
 from odc_demo import play as demo
@@ -32,9 +32,9 @@ from user_client.cli import main as client_cli
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 MAKEFILE = (REPOSITORY / "Makefile").read_text()
 SERVICE_PATHS = ("/v1/predictions", "/v1/model", "/healthz", "/metrics", "/openapi.json")
-TYPERS: Final[dict[str, Any]] = {
-    "odc": typer.main.get_command(client_cli.app),
-    "odc-analyst": typer.main.get_command(analyst_cli.app),
+COMMANDS: Final[dict[str, Any]] = {
+    "odc": client_cli.app,
+    "odc-analyst": analyst_cli.app,
 }
 WRITTEN = [command for page in PAGES for command in written_in(page)]
 INLINE = [command for page in PAGES for command in inline_commands(page)]
@@ -42,7 +42,7 @@ INLINE = [command for page in PAGES for command in inline_commands(page)]
 
 def leaf(program: str, words: list[str]) -> tuple[Any, list[str]]:
     """Return the command that words name, and the words that are left for it."""
-    command, rest = TYPERS[program], list(words)
+    command, rest = COMMANDS[program], list(words)
     while rest and (children := getattr(command, "commands", None)) and rest[0] in children:
         command = children[rest.pop(0)]
     return command, rest
@@ -76,7 +76,8 @@ def parse(program: str, words: list[str]) -> None:
         assert not words, f"{words} is no command of {program}"
         return  # alone it says where one is
     assert getattr(command, "commands", None) is None, f"{program} has no command {rest[:1]}"
-    with command.make_context(words[0], rest):
+    group = COMMANDS[program]
+    with command.make_context(words[0], rest, parent=click.Context(group, **group.context_settings)):
         pass
 
 
@@ -154,7 +155,7 @@ def test_a_command_in_a_sentence_exists_with_its_options(command: Written) -> No
         known = demo_options()
     else:
         found, rest = leaf(program, words)
-        known = options(found) | options(TYPERS[program])
+        known = options(found) | options(COMMANDS[program])
         is_group = getattr(found, "commands", None) is not None
         assert not (is_group and rest and re.fullmatch("[a-z][a-z-]*", rest[0])), f"no command {rest[0]}"
     named = [word.partition("=")[0] for word in words if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word)]

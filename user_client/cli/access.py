@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+import click
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from protocol.errors import InputError
 from protocol.identity import key_fingerprint, public_key
 from protocol.invitation import Invitation
+from runtime.command_line import PATH, InOrder, as_json_option
 from runtime.files import read_bytes, read_text
 from runtime.terminal import day, token_lifetime_s, token_lines
 from user_client.cli.options import (
-    AsJson,
-    PassphraseFile,
     ask_passphrase,
     open_session,
     options_of,
+    passphrase_file_option,
     path_in_environment,
     show,
 )
@@ -29,42 +29,44 @@ from user_client.sdk import analyst_key, certificate_list, consortium, membershi
 from user_client.sdk.certificate_list import KnownCertificate
 from user_client.sdk.own_certificate import OwnCertificate
 
-token = typer.Typer(no_args_is_help=True, help="API tokens, with which our other systems read our rounds.")
+token = InOrder("token", help="API tokens, with which our other systems read our rounds.")
 
-CertificateFile = Annotated[
-    Path | None,
-    typer.Option("--cert", help="our certificate of our own PKI, then the intermediate ones, without the CA"),
-]
-AuthorityFile = Annotated[
-    Path | None,
-    typer.Option("--ca", help="with --cert: the CA that has issued it; checked here before we ask"),
-]
-KeyFile = Annotated[
-    Path | None, typer.Option("--key", help="with --cert: its key (PEM), ECDSA P-256; it becomes our key")
-]
-KeyPassphraseFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="file with the passphrase of --key; asked for otherwise [env: ODC_KEY_PASSPHRASE_FILE]"
-    ),
-]
+certificate_file_option = click.option(
+    "--cert", type=PATH, help="our certificate of our own PKI, then the intermediate ones, without the CA"
+)
+authority_file_option = click.option(
+    "--ca", type=PATH, help="with --cert: the CA that has issued it; checked here before we ask"
+)
 
 
+@click.command()
+@click.argument(
+    "invitation", type=PATH, required=False, help="the file from the lead institution; not needed to continue"
+)
+@click.option("--wait", type=float, default=0, help="seconds to wait for the lead's approval")
+@click.option("--protect", is_flag=True, help="seal the state directory under a passphrase, from the start")
+@certificate_file_option
+@click.option("--key", type=PATH, help="with --cert: its key (PEM), ECDSA P-256; it becomes our key")
+@click.option(
+    "--key-passphrase-file",
+    type=PATH,
+    help="file with the passphrase of --key; asked for otherwise [env: ODC_KEY_PASSPHRASE_FILE]",
+)
+@authority_file_option
+@passphrase_file_option
+@as_json_option
+@click.pass_context
 def join(
-    context: typer.Context,
-    invitation: Annotated[
-        Path | None, typer.Argument(help="the file from the lead institution; not needed to continue")
-    ] = None,
-    wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
-    protect: Annotated[
-        bool, typer.Option("--protect", help="seal the state directory under a passphrase, from the start")
-    ] = False,
-    cert: CertificateFile = None,
-    key: KeyFile = None,
-    key_passphrase_file: KeyPassphraseFile = None,
-    ca: AuthorityFile = None,
-    passphrase_file: PassphraseFile = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    invitation: Path | None,
+    wait: float,
+    protect: bool,
+    cert: Path | None,
+    key: Path | None,
+    key_passphrase_file: Path | None,
+    ca: Path | None,
+    passphrase_file: Path | None,
+    as_json: bool,
 ) -> None:
     """Join a consortium: generate our key here, ask for a certificate, fetch it once approved."""
     if key is not None and cert is None:
@@ -73,17 +75,17 @@ def join(
     parsed = Invitation.from_json(read_text(invitation)) if invitation else None
     if parsed is not None:
         parsed.trust_root()  # before its fingerprint is shown to be compared
-        typer.echo(f"root of {parsed.consortium}: {parsed.root_fingerprint}", err=True)
-        typer.echo("compare it with the lead institution by telephone, and our key below", err=True)
+        click.echo(f"root of {parsed.consortium}: {parsed.root_fingerprint}", err=True)
+        click.echo("compare it with the lead institution by telephone, and our key below", err=True)
         if parsed.certificate_name:
-            typer.echo(f"it asks for the certificate of our own PKI: {parsed.certificate_name}", err=True)
+            click.echo(f"it asks for the certificate of our own PKI: {parsed.certificate_name}", err=True)
     options = options_of(context)
     with open_session(context) as session:
         if protect or passphrase_file:
             is_new = not session.home.is_protected()
             protection.protect(session.home, options.passphrase(passphrase_file, is_new=is_new))
         joined = membership.join(session, parsed, own=own, wait_s=wait)
-        typer.echo(f"our key: {key_fingerprint(session.home.key().public_key())}", err=True)
+        click.echo(f"our key: {key_fingerprint(session.home.key().public_key())}", err=True)
     if joined is None:
         error = NotPreparedError("the lead institution has not approved yet; the request is with the analyst")
         error.hint = "the lead runs `odc consortium approve`; then run `odc join` again"
@@ -95,15 +97,24 @@ def join(
     )
 
 
+@click.command()
+@click.option("--remove", is_flag=True, help="store the secrets unsealed again")
+@click.option("--change", is_flag=True, help="change the passphrase")
+@passphrase_file_option
+@click.option(
+    "--new-passphrase-file",
+    type=PATH,
+    help="file with the new passphrase, with --change; asked for otherwise",
+)
+@as_json_option
+@click.pass_context
 def protect(
-    context: typer.Context,
-    remove: Annotated[bool, typer.Option("--remove", help="store the secrets unsealed again")] = False,
-    change: Annotated[bool, typer.Option("--change", help="change the passphrase")] = False,
-    passphrase_file: PassphraseFile = None,
-    new_passphrase_file: Annotated[
-        Path | None, typer.Option(help="file with the new passphrase, with --change; asked for otherwise")
-    ] = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    remove: bool,
+    change: bool,
+    passphrase_file: Path | None,
+    new_passphrase_file: Path | None,
+    as_json: bool,
 ) -> None:
     """Seal the secrets of our state directory under a passphrase; at the lead, that of the root key."""
     if remove and change:
@@ -138,13 +149,20 @@ def _protection_text(path: Path, value: dict[str, Any], *, is_changed: bool) -> 
     return "\n".join(lines)
 
 
+@click.command()
+@click.option("--wait", type=float, default=0, help="seconds to wait for the lead's approval")
+@certificate_file_option
+@authority_file_option
+@passphrase_file_option
+@as_json_option
+@click.pass_context
 def renew(
-    context: typer.Context,
-    wait: Annotated[float, typer.Option(help="seconds to wait for the lead's approval")] = 0,
-    cert: CertificateFile = None,
-    ca: AuthorityFile = None,
-    passphrase_file: PassphraseFile = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    wait: float,
+    cert: Path | None,
+    ca: Path | None,
+    passphrase_file: Path | None,
+    as_json: bool,
 ) -> None:
     """Renew our certificate before it ends. The lead renews its own with the passphrase of the root."""
     with open_session(context) as session:
@@ -164,14 +182,16 @@ def renew(
     show(as_json, {"ends": ends}, lambda: f"our certificate now ends on {ends}")
 
 
-def revocations(
-    context: typer.Context,
-    file: Annotated[
-        Path | None,
-        typer.Argument(help="a list from the lead institution; fetched from the analyst otherwise"),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.argument(
+    "file",
+    type=PATH,
+    required=False,
+    help="a list from the lead institution; fetched from the analyst otherwise",
+)
+@as_json_option
+@click.pass_context
+def revocations(context: click.Context, file: Path | None, as_json: bool) -> None:
     """Use the newest revocation list: certificates that the lead has revoked."""
     with open_session(context) as session:
         count = membership.update_revocations(session, read_bytes(file) if file else None)
@@ -180,13 +200,13 @@ def revocations(
     show(as_json, value, lambda: f"{count} certificates of this consortium are revoked")
 
 
-def trust_analyst(
-    context: typer.Context,
-    fingerprint: Annotated[
-        str | None, typer.Argument(help="of the analyst's new key; without it, show the one that is believed")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.argument(
+    "fingerprint", required=False, help="of the analyst's new key; without it, show the one that is believed"
+)
+@as_json_option
+@click.pass_context
+def trust_analyst(context: click.Context, fingerprint: str | None, as_json: bool) -> None:
     """Believe an analyst with another key than before, after its operator and the lead have confirmed it."""
     with open_session(context) as session:
         if fingerprint is not None:
@@ -196,7 +216,10 @@ def trust_analyst(
     show(as_json, {"analyst_key": found}, lambda: f"the analyst's key: {said}")
 
 
-def certificates(context: typer.Context, as_json: AsJson = False) -> None:
+@click.command()
+@as_json_option
+@click.pass_context
+def certificates(context: click.Context, as_json: bool) -> None:
     """List the certificates of this consortium that the analyst knows of; look for your own name."""
     with open_session(context) as session:
         rows = [_certificate(one) for one in certificate_list.list_certificates(session)]
@@ -227,15 +250,13 @@ def _certificate_line(row: dict[str, Any]) -> str:
 
 
 @token.command(name="create")
+@click.option("--label", default="", help="which system it is for")
+@click.option("--collaboration", "-c", help="the one collaboration it can read (default: all)")
+@click.option("--days", type=int, default=90, help="how long it is valid; not longer than our certificate")
+@as_json_option
+@click.pass_context
 def create_token(
-    context: typer.Context,
-    label: Annotated[str, typer.Option(help="which system it is for")] = "",
-    collaboration: Annotated[
-        str | None,
-        typer.Option("--collaboration", "-c", help="the one collaboration it can read (default: all)"),
-    ] = None,
-    days: Annotated[int, typer.Option(help="how long it is valid; not longer than our certificate")] = 90,
-    as_json: AsJson = False,
+    context: click.Context, label: str, collaboration: str | None, days: int, as_json: bool
 ) -> None:
     """Create a token that can read status, report and ledger. It is shown once and stored nowhere."""
     with open_session(context) as session:
@@ -248,7 +269,9 @@ def create_token(
 
 
 @token.command(name="list")
-def list_tokens(context: typer.Context, as_json: AsJson = False) -> None:
+@as_json_option
+@click.pass_context
+def list_tokens(context: click.Context, as_json: bool) -> None:
     """List our tokens: their purpose, when they end, and when each was last used."""
     with open_session(context) as session:
         rows = membership.list_tokens(session)
@@ -256,14 +279,12 @@ def list_tokens(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 @token.command(name="revoke")
-def revoke_token(
-    context: typer.Context,
-    token_or_id: Annotated[
-        str,
-        typer.Argument(metavar="TOKEN", help="its id, as `odc token list` shows it, or the token itself"),
-    ],
-    as_json: AsJson = False,
-) -> None:
+@click.argument(
+    "token_or_id", metavar="TOKEN", help="its id, as `odc token list` shows it, or the token itself"
+)
+@as_json_option
+@click.pass_context
+def revoke_token(context: click.Context, token_or_id: str, as_json: bool) -> None:
     """Revoke a token: the analyst refuses it from then on."""
     with open_session(context) as session:
         membership.revoke_token(session, token_or_id)
@@ -297,7 +318,7 @@ def _own_key(file: Path | None, passphrase_file: Path | None) -> ec.EllipticCurv
         raise
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (
+COMMANDS: Final[tuple[click.Command, ...]] = (
     join,
     protect,
     renew,

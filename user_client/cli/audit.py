@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+import click
 
 from protocol.errors import InputError
 from protocol.messages import ForgettingStatement, PrivacyRecord
 from protocol.terms import Terms
+from runtime.command_line import PATH, InOrder, as_json_option
 from runtime.files import read_bytes
 from runtime.terminal import minute, privacy_in_words, second
 from user_client import evidence_verifier
 from user_client.cli.options import (
-    AsJson,
-    CollaborationOption,
-    Force,
+    collaboration_option,
+    force_option,
     open_session,
     refuse_to_overwrite,
     round_of,
@@ -34,7 +33,7 @@ from user_client.sdk.ledger_check import CheckedLedger
 from user_client.sdk.releases import Release, list_releases
 from user_client.sdk.round import Round
 
-ledger = typer.Typer(no_args_is_help=True, help="Every step of a collaboration, signed by the analyst.")
+ledger = InOrder("ledger", help="Every step of a collaboration, signed by the analyst.")
 
 _CAVEAT = (
     "erased means overwritten once and unlinked: a solid-state disk, a journal, a snapshot or a backup may"
@@ -42,21 +41,17 @@ _CAVEAT = (
 )
 
 
-def forget(
-    context: typer.Context,
-    yes: Annotated[
-        bool,
-        typer.Option(
-            "--yes",
-            help="erase even if something is lost, which the command names; under NRI-DC the anchor too",
-        ),
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="erase nothing: list every file and verify our statement")
-    ] = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="erase even if something is lost, which the command names; under NRI-DC the anchor too",
+)
+@click.option("--check", is_flag=True, help="erase nothing: list every file and verify our statement")
+@collaboration_option
+@as_json_option
+@click.pass_context
+def forget(context: click.Context, yes: bool, check: bool, collaboration: str | None, as_json: bool) -> None:
     """Erase the secret basis and what leads to it, and sign a statement of that."""
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json)
@@ -142,12 +137,13 @@ def _why_not(examined: Examined) -> str:
 
 
 @ledger.command()
+@click.option("--out", type=PATH, help="also write the ledger to this file")
+@force_option
+@collaboration_option
+@as_json_option
+@click.pass_context
 def fetch(
-    context: typer.Context,
-    out: Annotated[Path | None, typer.Option(help="also write the ledger to this file")] = None,
-    force: Force = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context, out: Path | None, force: bool, collaboration: str | None, as_json: bool
 ) -> None:
     """Fetch the ledger and check it as `odc ledger verify` does."""
     if out is not None:
@@ -161,14 +157,16 @@ def fetch(
 
 
 @ledger.command()
-def verify(
-    context: typer.Context,
-    file: Annotated[
-        Path | None, typer.Argument(help="a ledger, ours or another member's; the one fetched last otherwise")
-    ] = None,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
-) -> None:
+@click.argument(
+    "file",
+    type=PATH,
+    required=False,
+    help="a ledger, ours or another member's; the one fetched last otherwise",
+)
+@collaboration_option
+@as_json_option
+@click.pass_context
+def verify(context: click.Context, file: Path | None, collaboration: str | None, as_json: bool) -> None:
     """Check a ledger against everything we have signed and received. Works offline."""
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json)
@@ -225,7 +223,10 @@ def _ledger_text(value: dict[str, Any], checked: CheckedLedger, *, has_groups: b
     return "\n".join(lines)
 
 
-def releases(context: typer.Context, as_json: AsJson = False) -> None:
+@click.command()
+@as_json_option
+@click.pass_context
+def releases(context: click.Context, as_json: bool) -> None:
     """List what we have sent, over all rounds. Works offline."""
     with open_session(context) as session:
         found = list(list_releases(session.home))
@@ -243,20 +244,24 @@ def _releases_text(found: list[Release]) -> str:
     return "\n".join(lines or ["nothing was sent yet"])
 
 
+@click.command()
+@click.option("--out", type=PATH, help="write the archive, a ZIP file, to this file")
+@click.option("--verifier", is_flag=True, help="only print the program that verifies an archive")
+@force_option
+@collaboration_option
+@as_json_option
+@click.pass_context
 def evidence(
-    context: typer.Context,
-    out: Annotated[Path | None, typer.Option(help="write the archive, a ZIP file, to this file")] = None,
-    verifier: Annotated[
-        bool,
-        typer.Option("--verifier", help="only print the program that verifies an archive"),
-    ] = False,
-    force: Force = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    out: Path | None,
+    verifier: bool,
+    force: bool,
+    collaboration: str | None,
+    as_json: bool,
 ) -> None:
     """Write all that we can show an auditor of a collaboration to one signed archive. Works offline."""
     if verifier:
-        typer.echo(Path(evidence_verifier.__file__).read_text(), nl=False)
+        click.echo(Path(evidence_verifier.__file__).read_text(), nl=False)
         return
     if out is None:
         raise InputError("name the archive to write: --out FILE.zip")
@@ -294,5 +299,5 @@ def _evidence_text(made: Evidence, out: Path) -> str:
     )
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (forget, releases, evidence)
+COMMANDS: Final[tuple[click.Command, ...]] = (forget, releases, evidence)
 """The commands of this module that stand directly behind `odc`."""

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+import click
 
 from user_client.cli.options import open_session, options_of
 from user_client.errors import MissingExtraError
 
 
-def ui(
-    context: typer.Context,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="port to listen on; 0 for any that is free")
-    ] = 0,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="print the address, and open no browser")
-    ] = False,
-    idle: Annotated[
-        float, typer.Option(min=0.01, help="minutes without a look at a page after which it ends")
-    ] = 60.0,
-) -> None:
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(min=0, max=65535),
+    default=0,
+    help="port to listen on; 0 for any that is free",
+)
+@click.option("--no-browser", is_flag=True, help="print the address, and open no browser")
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0.01),
+    default=60.0,
+    help="minutes without a look at a page after which it ends",
+)
+@click.pass_context
+def ui(context: click.Context, port: int, no_browser: bool, idle: float) -> None:
     """Open our own pages in a browser on this machine: the terms, our table, what would leave, the model.
 
     The address opens once, for one browser. Nothing of the pages leaves this machine.
@@ -41,10 +44,10 @@ def ui(
         port=port,
         idle_minutes=idle,
         opens_browser=not no_browser,
-        tell=lambda url: typer.echo(f"open this address, once: {url}\nend with Ctrl-C"),
+        tell=lambda url: click.echo(f"open this address, once: {url}\nend with Ctrl-C"),
     )
-    typer.echo("the pages have ended", err=True)
+    click.echo("the pages have ended", err=True)
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (ui,)
+COMMANDS: Final[tuple[click.Command, ...]] = (ui,)
 """The commands of this module that stand directly behind `odc`."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from protocol.checkpoint import Note, NoteKey, load_note_key
 from protocol.errors import InputError
 from protocol.identity import load_certificate
+from runtime.command_line import PATH, as_json_option
 from runtime.files import read_bytes
 from user_client.cli.options import (
-    AsJson,
-    CollaborationOption,
-    Force,
+    collaboration_option,
+    force_option,
     open_session,
     refuse_to_overwrite,
     round_of,
@@ -23,8 +24,8 @@ from user_client.cli.options import (
 )
 from user_client.sdk import checkpoints
 
-_Out = Annotated[Path | None, typer.Option(help="write it to this file")]
-_File = Annotated[Path, typer.Argument(help="a checkpoint", show_default=False)]
+_out_option = click.option("--out", type=PATH, help="write it to this file")
+_file_argument = click.argument("file", type=PATH, help="a checkpoint")
 
 
 def _written(value: dict[str, Any], data: bytes, out: Path | None, as_json: bool) -> None:
@@ -34,12 +35,14 @@ def _written(value: dict[str, Any], data: bytes, out: Path | None, as_json: bool
     show(as_json, {**value, "file": str(out) if out else None, "text": text}, lambda: text.rstrip("\n"))
 
 
+@click.command()
+@_out_option
+@force_option
+@collaboration_option
+@as_json_option
+@click.pass_context
 def checkpoint(
-    context: typer.Context,
-    out: _Out = None,
-    force: Force = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context, out: Path | None, force: bool, collaboration: str | None, as_json: bool
 ) -> None:
     """Fetch the analyst's newest checkpoint, and check it against the whole ledger."""
     if out is not None:
@@ -50,13 +53,20 @@ def checkpoint(
     _written(_json(note), note.bytes, out, as_json)
 
 
+@click.command()
+@_file_argument
+@_out_option
+@force_option
+@collaboration_option
+@as_json_option
+@click.pass_context
 def cosign(
-    context: typer.Context,
-    file: _File,
-    out: _Out = None,
-    force: Force = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    file: Path,
+    out: Path | None,
+    force: bool,
+    collaboration: str | None,
+    as_json: bool,
 ) -> None:
     """Sign a checkpoint of the ledger that we have followed. Works offline."""
     if out is not None:
@@ -67,14 +77,22 @@ def cosign(
     _written(_json(note), note.bytes, out, as_json)
 
 
+@click.command()
+@click.argument("earlier", type=PATH, help="a checkpoint that somebody has")
+@click.argument("later", type=PATH, help="a newer one")
+@_out_option
+@force_option
+@collaboration_option
+@as_json_option
+@click.pass_context
 def prove(
-    context: typer.Context,
-    earlier: Annotated[Path, typer.Argument(help="a checkpoint that somebody has", show_default=False)],
-    later: Annotated[Path, typer.Argument(help="a newer one", show_default=False)],
-    out: _Out = None,
-    force: Force = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    earlier: Path,
+    later: Path,
+    out: Path | None,
+    force: bool,
+    collaboration: str | None,
+    as_json: bool,
 ) -> None:
     """Prove to whoever has no entry that a ledger has only grown between two checkpoints. Works offline."""
     if out is not None:
@@ -86,28 +104,38 @@ def prove(
     _written({"earlier": before.checkpoint.size, "later": after.checkpoint.size}, proof, out, as_json)
 
 
+@click.command()
+@_file_argument
+@click.option(
+    "--signer",
+    type=PATH,
+    multiple=True,
+    required=True,
+    help="certificate of the analyst or of a member, which must have signed",
+)
+@click.option(
+    "--witness",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="witness outside that must have signed: its name in the file, its public key as PEM",
+)
+@click.option("--earlier", type=PATH, help="a checkpoint that we have seen before")
+@click.option("--proof", type=PATH, help="what `odc ledger prove` wrote for the two")
+@as_json_option
 def verify_checkpoint(
-    file: _File,
-    signer: Annotated[
-        list[Path], typer.Option(help="certificate of the analyst or of a member, which must have signed")
-    ],
-    witness: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=FILE",
-            help="witness outside that must have signed: its name in the file, its public key as PEM",
-        ),
-    ] = None,
-    earlier: Annotated[Path | None, typer.Option(help="a checkpoint that we have seen before")] = None,
-    proof: Annotated[Path | None, typer.Option(help="what `odc ledger prove` wrote for the two")] = None,
-    as_json: AsJson = False,
+    file: Path,
+    signer: tuple[Path, ...],
+    witness: tuple[str, ...],
+    earlier: Path | None,
+    proof: Path | None,
+    as_json: bool,
 ) -> None:
     """Check a checkpoint with files alone: for somebody outside, who needs no membership and asks nobody."""
     if (earlier is None) != (proof is None):
         raise InputError("--earlier and --proof are given together")
     note = Note.parse(read_bytes(file))
     signers = checkpoints.check_signers(note, [load_certificate(read_bytes(path)) for path in signer])
-    signers += checkpoints.check_witnesses(note, _witnesses(witness or []))
+    signers += checkpoints.check_witnesses(note, _witnesses(witness))
     value = {**_json(note), "signers": signers, "begins_with": None}
     lines = [
         f"{note.checkpoint.origin}: {note.checkpoint.size} entries",
@@ -122,7 +150,7 @@ def verify_checkpoint(
     show(as_json, value, lambda: "\n".join(lines))
 
 
-def _witnesses(given: list[str]) -> dict[str, NoteKey]:
+def _witnesses(given: Sequence[str]) -> dict[str, NoteKey]:
     found = {}
     for one in given:
         name, is_given, file = one.partition("=")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Final
 
-import typer
+import click
 
+from runtime.command_line import as_json_option
 from runtime.terminal import printable
-from user_client.cli.options import AsJson, CollaborationOption, open_session, round_of, show
+from user_client.cli.options import collaboration_option, open_session, round_of, show
 from user_client.cli.progress import busy
 from user_client.sdk.cohort import Cohort, Component
 
@@ -18,9 +19,11 @@ _COMPONENTS_SHOWN: Final = 5
 _LOADINGS_SHOWN: Final = 4
 
 
-def cohort(
-    context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False
-) -> None:
+@click.command()
+@collaboration_option
+@as_json_option
+@click.pass_context
+def cohort(context: click.Context, collaboration: str | None, as_json: bool) -> None:
     """Show means, deviations, correlations and principal components over the rows of all institutions.
 
     They come from the total of a round of sums, if the terms give it to each institution. Nothing leaves this
@@ -66,5 +69,5 @@ def _loadings(component: Component, names: list[str]) -> str:
     )
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (cohort,)
+COMMANDS: Final[tuple[click.Command, ...]] = (cohort,)
 """The command of this module, which stands directly behind `odc`."""

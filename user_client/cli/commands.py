@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Final
 
-import typer
+import click
 
 from user_client.cli import (
     access,
@@ -15,6 +15,7 @@ from user_client.cli import (
     cohort,
     consortium,
     desk,
+    downlink,
     evaluation,
     model,
     parts,
@@ -23,21 +24,24 @@ from user_client.cli import (
     walk,
 )
 
-_GROUPS: Final = {
-    "consortium": consortium.app,
-    "terms": terms.app,
-    "anchor": round_commands.anchor,
-    "ledger": audit.ledger,
-    "token": access.token,
-}
 for command in checkpoints.COMMANDS:
-    audit.ledger.command()(command)
-
-
-def declared() -> dict[str, Callable[..., None] | typer.Typer]:
-    """Return all commands by their names, and the groups of commands behind them."""
-    found: dict[str, Callable[..., None] | typer.Typer] = {"round": walk.round_}
-    for module in (access, desk, walk, round_commands, parts, evaluation, model, cohort, audit, browser):
-        for command in module.COMMANDS:
-            found[typer.main.get_command_name(command.__name__)] = command
-    return found | _GROUPS
+    audit.ledger.add_command(command)
+_MODULES: Final = (
+    access,
+    desk,
+    walk,
+    round_commands,
+    downlink,
+    parts,
+    evaluation,
+    model,
+    cohort,
+    audit,
+    browser,
+)
+_GROUPS: Final = (consortium.app, terms.app, round_commands.anchor, audit.ledger, access.token)
+COMMANDS: Final[Mapping[str, click.Command]] = {
+    str(each.name): each
+    for each in (walk.round_, *(command for module in _MODULES for command in module.COMMANDS), *_GROUPS)
+}
+"""All commands by their names, and the groups of commands behind them."""

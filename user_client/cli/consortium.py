@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from protocol.errors import InputError
 from protocol.identity import fingerprint
 from protocol.messages import Role
 from protocol.own_pki import NameMapping
+from runtime.command_line import PATH, InOrder, as_json_option
 from runtime.files import read_bytes, read_text
 from runtime.terminal import day, minute, printable
 from user_client.cli.options import (
-    AsJson,
-    PassphraseFile,
     can_ask,
     open_session,
     options_of,
+    passphrase_file_option,
     require_writable,
     show,
     write_private,
@@ -41,23 +41,32 @@ from user_client.sdk.consortium import ANALYST, Member, Revoked
 from user_client.sdk.session import Session
 from user_client.transport import ATTEMPTS
 
-app = typer.Typer(no_args_is_help=True, help="The lead institution: root, invitations, certificates.")
+app = InOrder("consortium", help="The lead institution: root, invitations, certificates.")
 
 
 @app.command()
+@click.argument("name", help="name of the consortium, for people")
+@click.option("--analyst", required=True, help="address of the analyst, https://HOST:PORT")
+@click.option("--party", required=True, help="our own name: lower case letters, digits, hyphens")
+@click.option("--protect", is_flag=True, help="seal the whole state directory under the passphrase")
+@passphrase_file_option
+@click.option(
+    "--analyst-invitation",
+    type=PATH,
+    default="analyst.invitation.json",
+    help="where to write the analyst's invitation",
+)
+@as_json_option
+@click.pass_context
 def create(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(help="name of the consortium, for people")],
-    analyst: Annotated[str, typer.Option(help="address of the analyst, https://HOST:PORT")],
-    party: Annotated[str, typer.Option(help="our own name: lower case letters, digits, hyphens")],
-    protect: Annotated[
-        bool, typer.Option("--protect", help="seal the whole state directory under the passphrase")
-    ] = False,
-    passphrase_file: PassphraseFile = None,
-    analyst_invitation: Annotated[Path, typer.Option(help="where to write the analyst's invitation")] = Path(
-        "analyst.invitation.json"
-    ),
-    as_json: AsJson = False,
+    context: click.Context,
+    name: str,
+    analyst: str,
+    party: str,
+    protect: bool,
+    passphrase_file: Path | None,
+    analyst_invitation: Path,
+    as_json: bool,
 ) -> None:
     """Found a consortium: generate its root key here, and invite the analyst."""
     require_writable(analyst_invitation)
@@ -88,35 +97,32 @@ def create(
 
 
 @app.command()
+@click.argument(
+    "party", required=False, help="the institution's name: lower case letters, digits, hyphens; or `analyst`"
+)
+@click.option(
+    "--from",
+    "names",
+    type=PATH,
+    help="invite the institutions in a file, one name a line, into the folder --out",
+)
+@click.option("--out", type=PATH, help="where to write it (default: PARTY.invitation.json)")
+@click.option(
+    "--replace", is_flag=True, help="allow a name that was used before; its unused invitation becomes invalid"
+)
+@click.option("--ca", type=PATH, help="require a certificate from the institution's own PKI: its CA")
+@click.option("--name", help="with --ca: its name there, dns:HOST, uri:URI, email:ADDRESS or subject:RFC4514")
+@as_json_option
+@click.pass_context
 def invite(
-    context: typer.Context,
-    party: Annotated[
-        str | None,
-        typer.Argument(help="the institution's name: lower case letters, digits, hyphens; or `analyst`"),
-    ] = None,
-    names: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", help="invite the institutions in a file, one name a line, into the folder --out"
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="where to write it (default: PARTY.invitation.json)")
-    ] = None,
-    replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace", help="allow a name that was used before; its unused invitation becomes invalid"
-        ),
-    ] = False,
-    ca: Annotated[
-        Path | None, typer.Option(help="require a certificate from the institution's own PKI: its CA")
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="with --ca: its name there, dns:HOST, uri:URI, email:ADDRESS or subject:RFC4514"),
-    ] = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    party: str | None,
+    names: Path | None,
+    out: Path | None,
+    replace: bool,
+    ca: Path | None,
+    name: str | None,
+    as_json: bool,
 ) -> None:
     """Write a one-time invitation for an institution. It contains a secret: send it like a password."""
     if names is not None:
@@ -153,7 +159,7 @@ def invite(
     )
 
 
-def _invite_all(context: typer.Context, file: Path, folder: Path, *, as_json: bool) -> None:
+def _invite_all(context: click.Context, file: Path, folder: Path, *, as_json: bool) -> None:
     """Write the invitations of all institutions in a file; those that are not used yet are written again."""
     lines = (line.strip() for line in read_text(file).splitlines())
     parties = [line for line in lines if line and not line.startswith("#")]
@@ -178,7 +184,9 @@ def _invite_all(context: typer.Context, file: Path, folder: Path, *, as_json: bo
 
 
 @app.command(name="list")
-def list_(context: typer.Context, as_json: AsJson = False) -> None:
+@as_json_option
+@click.pass_context
+def list_(context: click.Context, as_json: bool) -> None:
     """Show who has a certificate, who was invited, and when that ends."""
     with open_session(context) as session:
         invited = consortium.invitations(session)
@@ -200,12 +208,11 @@ def list_(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def revoke(
-    context: typer.Context,
-    party: Annotated[str, typer.Argument(help="the institution's name, or `analyst`")],
-    passphrase_file: PassphraseFile = None,
-    as_json: AsJson = False,
-) -> None:
+@click.argument("party", help="the institution's name, or `analyst`")
+@passphrase_file_option
+@as_json_option
+@click.pass_context
+def revoke(context: click.Context, party: str, passphrase_file: Path | None, as_json: bool) -> None:
     """Revoke all certificates of a party; the analyst refuses them from then on."""
     secret = options_of(context).passphrase(passphrase_file)
     with open_session(context) as session:
@@ -232,41 +239,52 @@ def _revoked_text(party: str, revoked: Revoked, path: Path) -> Iterator[str]:
 
 
 @app.command()
+@click.option("--request", type=PATH, help="the analyst's request file")
+@click.option(
+    "--out",
+    type=PATH,
+    default="analyst-certificate.pem",
+    help="where to write the analyst's certificate",
+)
+@click.option(
+    "--host", multiple=True, help="with --request: another name or address of the analyst; repeat for more"
+)
+@click.option("--party", multiple=True, help="sign only for this party; repeat for more")
+@click.option("--yes", is_flag=True, help="sign without asking")
+@click.option(
+    "--watch",
+    type=float,
+    default=0,
+    help="sign without asking as requests come, until all who are invited have joined or for so many "
+    "seconds; can be combined with --request",
+)
+@passphrase_file_option
+@as_json_option
+@click.pass_context
 def approve(
-    context: typer.Context,
-    request: Annotated[Path | None, typer.Option(help="the analyst's request file")] = None,
-    out: Annotated[Path, typer.Option(help="where to write the analyst's certificate")] = Path(
-        "analyst-certificate.pem"
-    ),
-    host: Annotated[
-        list[str] | None,
-        typer.Option(help="with --request: another name or address of the analyst; repeat for more"),
-    ] = None,
-    party: Annotated[list[str] | None, typer.Option(help="sign only for this party; repeat for more")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="sign without asking")] = False,
-    watch: Annotated[
-        float,
-        typer.Option(
-            help="sign without asking as requests come, until all who are invited have joined or for so many "
-            "seconds; can be combined with --request"
-        ),
-    ] = 0,
-    passphrase_file: PassphraseFile = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    request: Path | None,
+    out: Path,
+    host: tuple[str, ...],
+    party: tuple[str, ...],
+    yes: bool,
+    watch: float,
+    passphrase_file: Path | None,
+    as_json: bool,
 ) -> None:
     """Show requests for certificates, at the analyst or in its request file, and sign them if you agree."""
     if request is not None:
         require_writable(out)
     with open_session(context, attempts=1 if watch else ATTEMPTS) as session:
         passphrase = partial(options_of(context).passphrase, passphrase_file)
-        approval = Approval(session, passphrase, parties=party or (), report=partial(_report, session))
+        approval = Approval(session, passphrase, parties=party, report=partial(_report, session))
         approved: list[Approved] = []
         if request is not None:
-            of_file = certificate_requests.check_request(session, read_bytes(request), hosts=host or ())
+            of_file = certificate_requests.check_request(session, read_bytes(request), hosts=host)
             _confirm([of_file], is_agreed=yes)
             approved.append(approval.approve_file(of_file))
             write_private(out, approved[0].certificate.public_bytes(Encoding.PEM))
-            typer.echo(f"the certificate is in {out}", err=True)
+            click.echo(f"the certificate is in {out}", err=True)
         if watch:
             approved += approval.watch(watch)
         elif request is None and (waiting := approval.waiting()):
@@ -283,12 +301,11 @@ def approve(
 
 
 @app.command()
-def reject(
-    context: typer.Context,
-    party: Annotated[str, typer.Argument(help="the party whose request is rejected")],
-    reason: Annotated[str, typer.Option(help="why; the party reads it, and the analyst can")],
-    as_json: AsJson = False,
-) -> None:
+@click.argument("party", help="the party whose request is rejected")
+@click.option("--reason", required=True, help="why; the party reads it, and the analyst can")
+@as_json_option
+@click.pass_context
+def reject(context: click.Context, party: str, reason: str, as_json: bool) -> None:
     """Reject a party's request for a certificate; an invitation that it answers is withdrawn."""
     with open_session(context) as session:
         count = approval.reject(session, party, reason)
@@ -303,13 +320,13 @@ def _report(session: Session, event: ApprovalEvent) -> None:
         line = f"{minute(session.clock())} {printable(event.reason)}; still watching"
     else:
         line = f"{minute(session.clock())} signed for {_in_words(event.request)}"
-    typer.echo(line, err=True)
+    click.echo(line, err=True)
 
 
 def _confirm(waiting: Sequence[Waiting], *, is_agreed: bool) -> None:
     """Show what would be signed and ask; raises `InputError` if nobody agrees."""
     for one in waiting:
-        typer.echo(_in_words(one), err=True)
+        click.echo(_in_words(one), err=True)
     if is_agreed:
         return
     if not can_ask():
@@ -317,7 +334,7 @@ def _confirm(waiting: Sequence[Waiting], *, is_agreed: bool) -> None:
         error = InputError(f"nobody has agreed to sign for {names}, and there is no terminal to ask at")
         error.hint = "compare the keys, then sign all with --yes, or one with --party NAME --yes"
         raise error
-    if not typer.confirm(f"Sign {len(waiting)} certificates?", err=True):
+    if not click.confirm(f"Sign {len(waiting)} certificates?", err=True):
         raise InputError("nothing was signed")
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+import click
 
+from runtime.command_line import as_json_option
 from runtime.terminal import printable
-from user_client.cli.options import AsJson, can_ask, open_session, show
+from user_client.cli.options import can_ask, open_session, show
 from user_client.errors import ConfirmationNeededError, TableError
 from user_client.sdk.consumer import check_consumer
 from user_client.sdk.policy import Policy
@@ -19,22 +20,26 @@ from user_client.tables import Misfit
 from user_client.words import summary_in_words
 
 
+@click.command()
+@click.option(
+    "--max-exact-rows", type=float, help="largest share of rows that an attack may rebuild, e.g. 0.01"
+)
+@click.option(
+    "--max-found-columns", type=int, help="largest number of columns that may be found without the basis"
+)
+@click.option("--min-hidden-bits", type=float, help="fewest bits of a row that cannot leave, e.g. 8")
+@click.option("--never", multiple=True, help="column that no terms may name; repeat for all of them")
+@click.option("--clear", is_flag=True, help="begin with a policy that limits nothing")
+@as_json_option
+@click.pass_context
 def policy(
-    context: typer.Context,
-    max_exact_rows: Annotated[
-        float | None, typer.Option(help="largest share of rows that an attack may rebuild, e.g. 0.01")
-    ] = None,
-    max_found_columns: Annotated[
-        int | None, typer.Option(help="largest number of columns that may be found without the basis")
-    ] = None,
-    min_hidden_bits: Annotated[
-        float | None, typer.Option(help="fewest bits of a row that cannot leave, e.g. 8")
-    ] = None,
-    never: Annotated[
-        list[str] | None, typer.Option(help="column that no terms may name; repeat for all of them")
-    ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="begin with a policy that limits nothing")] = False,
-    as_json: AsJson = False,
+    context: click.Context,
+    max_exact_rows: float | None,
+    max_found_columns: int | None,
+    min_hidden_bits: float | None,
+    never: tuple[str, ...],
+    clear: bool,
+    as_json: bool,
 ) -> None:
     """Show or set what attacks on our own rows may find at most. Beyond it, `odc contribute` refuses."""
     with open_session(context) as session:
@@ -91,11 +96,11 @@ def agree_to_send(chosen: Round, prepared: Prepared, *, yes: bool, consumer: boo
         return
     if not can_ask():
         raise ConfirmationNeededError("nobody has agreed to send, and there is no terminal to ask at")
-    typer.echo(summary_in_words(prepared), err=True)
+    click.echo(summary_in_words(prepared), err=True)
     question = f"Send this for '{printable(chosen.terms.title)}'? It cannot be taken back."
-    if not typer.confirm(question, err=True):
+    if not click.confirm(question, err=True):
         raise ConfirmationNeededError("nothing was sent")
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (policy,)
+COMMANDS: Final[tuple[click.Command, ...]] = (policy,)
 """The commands of this module that stand directly behind `odc`."""

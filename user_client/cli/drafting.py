@@ -6,13 +6,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import typer
+import click
 
 from protocol.errors import InputError
 from protocol.sealing import HYBRID
-from user_client.cli.options import AsJson, Force, options_of, refuse_to_overwrite, show, write_private
+from runtime.command_line import PATH, as_json_option
+from user_client.cli.options import (
+    force_option,
+    options_of,
+    refuse_to_overwrite,
+    show,
+    write_private,
+)
 from user_client.cli.table_options import TABLE, by_column, columns_if_needed, reads_table
 from user_client.custody.home import Home
 from user_client.sdk import analyst_key
@@ -23,229 +30,230 @@ from user_client.tables import Source
 from user_client.tables.draft_label import DraftedEvent
 from user_client.words import fewer_in_words, information_in_words, signal_in_words
 
-LatentDim = Annotated[
-    int | None,
-    typer.Option(help="how many numbers a row becomes (default: as many as this table's label needs)"),
-]
-RepDtype = Annotated[
-    str, typer.Option(help="number type of what leaves: i1 for scaled 8-bit integers, f2, or f4")
-]
-Dither = Annotated[
-    float,
-    typer.Option(help="noise on the projected rows, in their own standard deviations; 0 for none"),
-]
-Encoding = Annotated[
-    str,
-    typer.Option(
-        help="what a number becomes: its rank among quantiles (ranks), its place in a range of quantiles"
-        " (ranges), or that without centring, as in the papers (plain)"
-    ),
-]
-Categories = Annotated[
-    list[str] | None, typer.Option(help="column of numbers that are names of categories; repeat for more")
-]
-Dates = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN=FORMAT",
-        help="how a column of dates is written, such as dd/mm/yyyy, if that cannot be told; repeat for more",
-    ),
-]
-Durations = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN=SINCE",
-        help="column of dates that becomes the days since the date in another column; repeat for more",
-    ),
-]
-Ordinals = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN=LOW,...,HIGH",
-        help="column whose levels have this order, the lowest first; repeat for more",
-    ),
-]
-Others = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="column of which one level takes all rare texts and all that only other institutions have;"
-        " repeat for more"
-    ),
-]
-Imputes = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN=VALUE",
-        help="what an empty field of a column counts as, such as smoker=no; repeat for more [the middle]",
-    ),
-]
-Logarithms = Annotated[
-    list[str] | None,
-    typer.Option(help="column of numbers that are mapped as their logarithms; repeat for more"),
-]
-Classes = Annotated[
-    list[str] | None,
-    typer.Option("--class", help="class of the label that only other institutions have; repeat for more"),
-]
-Missing = Annotated[
-    list[str] | None, typer.Option(help="text that stands for an empty field, e.g. -999; repeat for more")
-]
-MissingIn = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN=TEXT",
-        help="text that stands for an empty field in one column alone, e.g. smoker=9; repeat for more",
-    ),
-]
-OutOfRange = Annotated[str, typer.Option(hidden=True)]
 """An option of 0.1.0: ``clip`` is what a draft does now."""
-Nri = Annotated[
-    bool,
-    typer.Option("--nri", help="every institution erases its basis, and receives predictions for the anchor"),
-]
-ModelKind = Annotated[
-    str | None,
-    typer.Option(
-        help="kind of the model, such as logistic, whose coefficients can be read, or auto, which compares"
-        " several; without it averaged, or cox for survival"
-    ),
-]
-AlignmentName = Annotated[
-    str, typer.Option(help="method of alignment, such as odc, or auto, which compares several")
-]
-ClassWeightOption = Annotated[
-    str | None,
-    typer.Option(
-        "--class-weight",
-        help="balanced: every class counts the same in training, so that a rare one is found more often, and"
-        " its probabilities are too high; without it each row counts the same",
-    ),
-]
-LateConsumers = Annotated[
-    list[str] | None,
-    typer.Option(help="institution among the parties that sends no rows, after the release; repeat for more"),
-]
-ModelEpsilon = Annotated[
-    float | None,
-    typer.Option(
-        help="train a logistic regression that is differentially private towards all who get it; under sums,"
-        " add noise to the total, so that it is private towards the analyst too; 1 is strong, 10 is weak"
-    ),
-]
-TaskOption = Annotated[
-    str, typer.Option("--task", help="what the label is: classes, number, survival or multilabel")
-]
-DictionaryFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="data dictionary (TOML or CSV) to draft from in place of a table, so that no row is used"
-    ),
-]
-LabelRange = Annotated[
-    str | None,
-    typer.Option(metavar="LOW:HIGH", help="between which the numbers of the label lie at every institution"),
-]
-EventColumn = Annotated[
-    str | None, typer.Option(help="survival: the column that says how the time in --label ended")
-]
-Seen = Annotated[
-    str | None, typer.Option(help="survival: what --event says where the event was seen, such as 1")
-]
-Times = Annotated[
-    list[float] | None,
-    typer.Option(help="survival: a time to predict for; repeat for more [the quartiles of the events]"),
-]
-GroupsWithin = Annotated[
-    float | None,
-    typer.Option(
-        metavar="DISTANCE",
-        help="institutions whose shares of the classes differ by at most so much, such as 0.2, share a model,"
-        " instead of one model for all",
-    ),
-]
-Retention = Annotated[
-    int | None,
-    typer.Option(
-        metavar="DAYS",
-        help="the analyst erases what it was sent so many days after the release, or without one after the"
-        " last uplink",
-    ),
-]
-SealingSuiteOption = Annotated[
-    str,
-    typer.Option(
-        "--sealing-suite",
-        help="what the anchor is sealed with: mlkem768-x25519, or of parts that FIPS approves mlkem1024-p384,"
-        " or p256, which is not safe from quantum computers",
-    ),
-]
-UplinkKind = Annotated[
-    Literal["rows", "sums"],
-    typer.Option(help="what institutions send: projected rows, or masked sums over all their rows"),
-]
-RandomFeatures = Annotated[
-    int, typer.Option(help="under sums: so many random features of a row as well, for curved boundaries")
-]
-CohortOption = Annotated[
-    bool,
-    typer.Option(
-        "--cohort",
-        help="under sums: each institution gets the total, for means, correlations and exact intervals of"
-        " coefficients; with it each also knows the sums of all others together",
-    ),
-]
 
 
+@click.command()
+@click.argument("table", type=TABLE, required=False, help="CSV, Parquet, Excel or Feather file")
+@click.option(
+    "--label",
+    multiple=True,
+    required=True,
+    help="column to predict; repeat for several labels of two values each",
+)
+@click.option("--party", multiple=True, required=True, help="an institution; repeat for each, the lead first")
+@click.option("--title", default="Untitled collaboration", help="title of the collaboration")
+@click.option("--purpose", default="", help="what the model is for; everybody signs it")
+@click.option(
+    "--latent-dim",
+    type=int,
+    help="how many numbers a row becomes (default: as many as this table's label needs)",
+)
+@click.option(
+    "--rep-dtype", default="i1", help="number type of what leaves: i1 for scaled 8-bit integers, f2, or f4"
+)
+@click.option(
+    "--dither",
+    type=float,
+    default=DITHER,
+    help="noise on the projected rows, in their own standard deviations; 0 for none",
+)
+@click.option(
+    "--encoding",
+    default="ranks",
+    help="what a number becomes: its rank among quantiles (ranks), its place in a range of quantiles"
+    " (ranges), or that without centring, as in the papers (plain)",
+)
+@click.option(
+    "--category", multiple=True, help="column of numbers that are names of categories; repeat for more"
+)
+@click.option(
+    "--date",
+    multiple=True,
+    metavar="COLUMN=FORMAT",
+    help="how a column of dates is written, such as dd/mm/yyyy, if that cannot be told; repeat for more",
+)
+@click.option(
+    "--duration",
+    multiple=True,
+    metavar="COLUMN=SINCE",
+    help="column of dates that becomes the days since the date in another column; repeat for more",
+)
+@click.option(
+    "--ordinal",
+    multiple=True,
+    metavar="COLUMN=LOW,...,HIGH",
+    help="column whose levels have this order, the lowest first; repeat for more",
+)
+@click.option(
+    "--other",
+    multiple=True,
+    help="column of which one level takes all rare texts and all that only other institutions have;"
+    " repeat for more",
+)
+@click.option(
+    "--impute",
+    multiple=True,
+    metavar="COLUMN=VALUE",
+    help="what an empty field of a column counts as, such as smoker=no; repeat for more [the middle]",
+)
+@click.option(
+    "--logarithm",
+    multiple=True,
+    help="column of numbers that are mapped as their logarithms; repeat for more",
+)
+@click.option(
+    "--class",
+    "class_",
+    multiple=True,
+    help="class of the label that only other institutions have; repeat for more",
+)
+@click.option(
+    "--missing", multiple=True, help="text that stands for an empty field, e.g. -999; repeat for more"
+)
+@click.option(
+    "--missing-in",
+    multiple=True,
+    metavar="COLUMN=TEXT",
+    help="text that stands for an empty field in one column alone, e.g. smoker=9; repeat for more",
+)
+@click.option("--exclude", multiple=True, help="column to leave out; repeat for more")
+@click.option(
+    "--nri", is_flag=True, help="every institution erases its basis, and receives predictions for the anchor"
+)
+@click.option(
+    "--model",
+    help="kind of the model, such as logistic, whose coefficients can be read, or auto, which compares"
+    " several; without it averaged, or cox for survival",
+)
+@click.option(
+    "--alignment",
+    default="isotropic",
+    help="method of alignment, such as odc, or auto, which compares several",
+)
+@click.option(
+    "--class-weight",
+    help="balanced: every class counts the same in training, so that a rare one is found more often, and"
+    " its probabilities are too high; without it each row counts the same",
+)
+@click.option(
+    "--model-epsilon",
+    type=float,
+    help="train a logistic regression that is differentially private towards all who get it; under sums,"
+    " add noise to the total, so that it is private towards the analyst too; 1 is strong, 10 is weak",
+)
+@click.option(
+    "--late-consumer",
+    multiple=True,
+    help="institution among the parties that sends no rows, after the release; repeat for more",
+)
+@click.option(
+    "--groups-within",
+    type=float,
+    metavar="DISTANCE",
+    help="institutions whose shares of the classes differ by at most so much, such as 0.2, share a model,"
+    " instead of one model for all",
+)
+@click.option(
+    "--retention-days",
+    type=int,
+    metavar="DAYS",
+    help="the analyst erases what it was sent so many days after the release, or without one after the"
+    " last uplink",
+)
+@click.option(
+    "--sealing-suite",
+    default=HYBRID,
+    help="what the anchor is sealed with: mlkem768-x25519, or of parts that FIPS approves mlkem1024-p384,"
+    " or p256, which is not safe from quantum computers",
+)
+@click.option(
+    "--uplink",
+    type=click.Choice(["rows", "sums"]),
+    default="rows",
+    help="what institutions send: projected rows, or masked sums over all their rows",
+)
+@click.option(
+    "--random-features",
+    type=int,
+    default=0,
+    help="under sums: so many random features of a row as well, for curved boundaries",
+)
+@click.option(
+    "--cohort",
+    is_flag=True,
+    help="under sums: each institution gets the total, for means, correlations and exact intervals of"
+    " coefficients; with it each also knows the sums of all others together",
+)
+@click.option("--task", default="classes", help="what the label is: classes, number, survival or multilabel")
+@click.option(
+    "--label-range",
+    metavar="LOW:HIGH",
+    help="between which the numbers of the label lie at every institution",
+)
+@click.option("--event", help="survival: the column that says how the time in --label ended")
+@click.option("--seen", help="survival: what --event says where the event was seen, such as 1")
+@click.option(
+    "--time",
+    type=float,
+    multiple=True,
+    help="survival: a time to predict for; repeat for more [the quartiles of the events]",
+)
+@click.option("--out-of-range", default="clip", hidden=True)  # of 0.1.0; a draft clips now
+@click.option(
+    "--dictionary",
+    type=PATH,
+    help="data dictionary (TOML or CSV) to draft from in place of a table, so that no row is used",
+)
+@click.option("--out", type=PATH, default="terms.toml", help="where to write it")
+@force_option
+@as_json_option
 @reads_table
+@click.pass_context
 def draft(
-    context: typer.Context,
-    table: Annotated[
-        Source | None, typer.Argument(help="CSV, Parquet, Excel or Feather file", **TABLE)
-    ] = None,
-    *,
-    label: Annotated[
-        list[str], typer.Option(help="column to predict; repeat for several labels of two values each")
-    ],
-    party: Annotated[list[str], typer.Option(help="an institution; repeat for each, the lead first")],
-    title: Annotated[str, typer.Option(help="title of the collaboration")] = "Untitled collaboration",
-    purpose: Annotated[str, typer.Option(help="what the model is for; everybody signs it")] = "",
-    latent_dim: LatentDim = None,
-    rep_dtype: RepDtype = "i1",
-    dither: Dither = DITHER,
-    encoding: Encoding = "ranks",
-    category: Categories = None,
-    date: Dates = None,
-    duration: Durations = None,
-    ordinal: Ordinals = None,
-    other: Others = None,
-    impute: Imputes = None,
-    logarithm: Logarithms = None,
-    class_: Classes = None,
-    missing: Missing = None,
-    missing_in: MissingIn = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="column to leave out; repeat for more")] = None,
-    nri: Nri = False,
-    model: ModelKind = None,
-    alignment: AlignmentName = "isotropic",
-    class_weight: ClassWeightOption = None,
-    model_epsilon: ModelEpsilon = None,
-    late_consumer: LateConsumers = None,
-    groups_within: GroupsWithin = None,
-    retention_days: Retention = None,
-    sealing_suite: SealingSuiteOption = HYBRID,
-    uplink: UplinkKind = "rows",
-    random_features: RandomFeatures = 0,
-    cohort: CohortOption = False,
-    task: TaskOption = "classes",
-    label_range: LabelRange = None,
-    event: EventColumn = None,
-    seen: Seen = None,
-    time: Times = None,
-    out_of_range: OutOfRange = "clip",
-    dictionary: DictionaryFile = None,
-    out: Annotated[Path, typer.Option(help="where to write it")] = Path("terms.toml"),
-    force: Force = False,
-    as_json: AsJson = False,
+    context: click.Context,
+    table: Source | None,
+    label: tuple[str, ...],
+    party: tuple[str, ...],
+    title: str,
+    purpose: str,
+    latent_dim: int | None,
+    rep_dtype: str,
+    dither: float,
+    encoding: str,
+    category: tuple[str, ...],
+    date: tuple[str, ...],
+    duration: tuple[str, ...],
+    ordinal: tuple[str, ...],
+    other: tuple[str, ...],
+    impute: tuple[str, ...],
+    logarithm: tuple[str, ...],
+    class_: tuple[str, ...],
+    missing: tuple[str, ...],
+    missing_in: tuple[str, ...],
+    exclude: tuple[str, ...],
+    nri: bool,
+    model: str | None,
+    alignment: str,
+    class_weight: str | None,
+    model_epsilon: float | None,
+    late_consumer: tuple[str, ...],
+    groups_within: float | None,
+    retention_days: int | None,
+    sealing_suite: str,
+    uplink: Literal["rows", "sums"],
+    random_features: int,
+    cohort: bool,
+    task: str,
+    label_range: str | None,
+    event: str | None,
+    seen: str | None,
+    time: tuple[float, ...],
+    out_of_range: str,
+    dictionary: Path | None,
+    out: Path,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Draft terms from our own table, to be corrected by hand. Nothing is sent."""
     _refuse_other_than_clip(out_of_range)
@@ -275,7 +283,7 @@ def draft(
         retention_days=retention_days,
         sealing_suite=sealing_suite,
         task="multilabel" if len(label) > 1 and task == "classes" else task,
-        event=_event(event, seen, time or ()),
+        event=_event(event, seen, time),
     )
     of_sums = {"random_features": random_features, "cohort": cohort}
     drafted = _with_sums(drafted, table, uplink, latent_dim, of_sums, model_epsilon)
@@ -296,19 +304,19 @@ def _given(**options: Any) -> dict[str, Any]:
 
 def _of_columns(
     table: Source | None,
-    category: Categories,
-    date: Dates,
-    duration: Durations,
-    ordinal: Ordinals,
-    other: Others,
-    impute: Imputes,
-    logarithm: Logarithms,
-    missing_in: MissingIn,
+    category: tuple[str, ...],
+    date: tuple[str, ...],
+    duration: tuple[str, ...],
+    ordinal: tuple[str, ...],
+    other: tuple[str, ...],
+    impute: tuple[str, ...],
+    logarithm: tuple[str, ...],
+    missing_in: tuple[str, ...],
 ) -> dict[str, Any]:
     """Return what was said of some columns of a table, as `draft_terms` takes it."""
     columns = columns_if_needed(table, date, duration, ordinal, impute, missing_in)
     codes: dict[str, list[str]] = {}
-    for code in missing_in or ():
+    for code in missing_in:
         for name, text in by_column("--missing-in", [code], columns).items():
             codes.setdefault(name, []).append(text)
     in_order = by_column("--ordinal", ordinal, columns)
@@ -325,7 +333,7 @@ def _of_columns(
 
 
 def _of_a_table(
-    of_columns: dict[str, Any], encoding: str, classes: Classes, label_range: LabelRange
+    of_columns: dict[str, Any], encoding: str, classes: tuple[str, ...], label_range: str | None
 ) -> dict[str, Any]:
     """Return the options that only a table has, if they were given, as `draft_terms` takes them."""
     encoding = "" if encoding == "ranks" else encoding

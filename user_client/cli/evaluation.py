@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-import typer
+import click
 
 from metering.explanation import RoundExplanation, in_words
 from protocol.answers import MemberReport
 from protocol.texts import visible
+from runtime.command_line import as_json_option
 from runtime.terminal import (
     calibration_in_words,
     fewer_numbers,
@@ -21,17 +22,17 @@ from runtime.terminal import (
 )
 from user_client.class_scores import bins_in_words, class_scores_in_words, label_score_in_words
 from user_client.cli.options import (
-    AsJson,
-    CollaborationOption,
+    collaboration_option,
     open_session,
     round_of,
     show,
 )
 from user_client.cli.progress import busy, reading
-from user_client.cli.table_options import TableArgument, reads_table
+from user_client.cli.table_options import reads_table, table_argument
 from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.joined_rows import own_group
 from user_client.sdk.shared_rows import is_trained
+from user_client.tables import Source
 from user_client.words import local_fit_in_words, trained_in_words
 
 _JUDGED: Final = (
@@ -59,16 +60,17 @@ _VERDICTS: Final = {
 }
 
 
+@click.command()
+@table_argument
+@click.option(
+    "--send", is_flag=True, help="send the scores to the analyst, for the report that every member reads"
+)
+@collaboration_option
+@as_json_option
 @reads_table
+@click.pass_context
 def evaluate(
-    context: typer.Context,
-    table: TableArgument,
-    send: Annotated[
-        bool,
-        typer.Option("--send", help="send the scores to the analyst, for the report that every member reads"),
-    ] = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context, table: Source, send: bool, collaboration: str | None, as_json: bool
 ) -> None:
     """Compare the collaboration's model with one of our own rows alone, on rows that were not sent.
 
@@ -82,12 +84,12 @@ def evaluate(
     show(as_json, value, lambda: "\n".join(_evaluation_lines(found)))
 
 
-def report(
-    context: typer.Context,
-    collaboration: CollaborationOption = None,
-    wait: Annotated[float, typer.Option(help="seconds to wait until the analyst has judged the model")] = 0,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@collaboration_option
+@click.option("--wait", type=float, default=0, help="seconds to wait until the analyst has judged the model")
+@as_json_option
+@click.pass_context
+def report(context: click.Context, collaboration: str | None, wait: float, as_json: bool) -> None:
     """Show what the analyst reports of the collaboration, and what we have found ourselves."""
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json)
@@ -198,5 +200,5 @@ def _shown(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (evaluate, report)
+COMMANDS: Final[tuple[click.Command, ...]] = (evaluate, report)
 """The commands of this module that stand directly behind `odc`."""

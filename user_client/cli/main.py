@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Final
 
-import typer
-from typer.core import TyperGroup
+import click
 
 from protocol import __version__
 from protocol.errors import InputError
+from runtime.command_line import PATH, SETTINGS, InOrder, as_json_option, completion_option, version_option
 from runtime.start_up import loading
-from user_client.cli.options import AsJson, Options, PassphraseFile, open_session, set_up_logging, show
+from user_client.cli.options import (
+    Options,
+    open_session,
+    passphrase_file_option,
+    set_up_logging,
+    show,
+)
 
 _WITHOUT_NUMBERS: Final[Mapping[str, str]] = {
     "join": "access.join",
@@ -31,70 +37,43 @@ _WITHOUT_NUMBERS: Final[Mapping[str, str]] = {
 """Commands that need neither numbers nor tables, and where they are: these start in half of the time."""
 
 
-class _Commands(Mapping[str, Any]):
-    """Commands by their names, made when one is asked for.
+class _Commands(Mapping[str, click.Command]):
+    """Commands by their names, loaded when asked for: those without numbers alone, the others together."""
 
-    Those without numbers are imported alone, and the others all together. What a command takes is read from
-    its signature, which for all of them would take a tenth of the start.
-    """
-
-    def __init__(self, of_this_module: Mapping[str, Any]) -> None:
-        self._made = dict(of_this_module)
+    def __init__(self) -> None:
+        self._added: dict[str, click.Command] = {}
 
     @cached_property
-    def _declared(self) -> Mapping[str, Callable[..., None] | typer.Typer]:
-        from user_client.cli import commands
+    def _declared(self) -> Mapping[str, click.Command]:
+        with loading():
+            from user_client.cli.commands import COMMANDS
+        return {**self._added, **COMMANDS}
 
-        return commands.declared()
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._added[name] = command
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            where = _WITHOUT_NUMBERS.get(name)
+    def __getitem__(self, name: str) -> click.Command:
+        if name in self._added:
+            return self._added[name]
+        if name in _WITHOUT_NUMBERS:
+            module, _, attribute = _WITHOUT_NUMBERS[name].partition(".")
             with loading():
-                self._made[name] = _command(name, _imported(where) if where else self._declared[name])
-        return self._made[name]
+                found: click.Command = getattr(import_module(f"user_client.cli.{module}"), attribute)
+            return found
+        return self._declared[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._made, **self._declared})
+        return iter(self._declared)
 
     def __len__(self) -> int:
-        return len({**self._made, **self._declared})
+        return len(self._declared)
 
 
-def _imported(where: str) -> Callable[..., None] | typer.Typer:
-    module, _, attribute = where.partition(".")
-    found: Callable[..., None] | typer.Typer = getattr(import_module(f"user_client.cli.{module}"), attribute)
-    return found
-
-
-def _command(name: str, declared: Callable[..., None] | typer.Typer) -> Any:
-    alone = typer.Typer(rich_markup_mode=None)
-    if isinstance(declared, typer.Typer):
-        alone.add_typer(declared, name=name)
-    else:
-        alone.command(name=name)(declared)
-    return typer.main.get_group(alone).commands[name]
-
-
-class _Odc(TyperGroup):
+class _Odc(InOrder):
     """Takes the options of every command behind a command as well, and loads the one that was typed."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands = _Commands(self.commands)  # type: ignore[assignment]  # nobody adds one later
-
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]  # its own Context is private
-        return super().parse_args(ctx, options_first(args))
-
-
-app = typer.Typer(
-    cls=_Odc,
-    invoke_without_command=True,
-    help="An institution in an ODC consortium.",
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # brackets in a help text are no markup
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(context, options_first(args))
 
 
 def options_first(words: list[str]) -> list[str]:
@@ -112,27 +91,24 @@ def options_first(words: list[str]) -> list[str]:
     return first + rest
 
 
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
-        typer.echo(_version_text())
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    context: typer.Context,
-    home: Annotated[
-        Path | None, typer.Option(help="state directory of this institution [env: ODC_HOME; default: ~/.odc]")
-    ] = None,
-    passphrase_file: PassphraseFile = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="log what happens meanwhile")] = False,
-    _version: Annotated[
-        bool,
-        typer.Option("--version", help="print the version", is_eager=True, callback=_print_version),
-    ] = False,
-    as_json: AsJson = False,
+@click.group("odc", cls=_Odc, commands=_Commands(), invoke_without_command=True, context_settings=SETTINGS)
+@click.option(
+    "--home", type=PATH, help="state directory of this institution [env: ODC_HOME; default: ~/.odc]"
+)
+@passphrase_file_option
+@click.option("--verbose", is_flag=True, help="log what happens meanwhile")
+@version_option("odc", __version__)
+@as_json_option
+@completion_option("odc")
+@click.pass_context
+def app(
+    context: click.Context,
+    home: Path | None,
+    passphrase_file: Path | None,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
-    """Without a command: where we are, and what comes next."""
+    """An institution in an ODC consortium."""
     set_up_logging(verbose)
     chosen = home or Path(os.environ.get("ODC_HOME") or Path.home() / ".odc")
     context.obj = Options(chosen, passphrase_file)
@@ -146,14 +122,11 @@ def options(
         found = walk.where(session)
     show(as_json, found, lambda: walk.where_in_words(found))
     if not as_json:
-        typer.echo("odc --help lists all commands", err=True)
+        click.echo("odc --help lists all commands", err=True)
 
 
 @app.command()
-def version(as_json: AsJson = False) -> None:
+@as_json_option
+def version(as_json: bool) -> None:
     """Print the version."""
-    show(as_json, {"program": "odc", "version": __version__}, _version_text)
-
-
-def _version_text() -> str:
-    return f"odc {__version__}"
+    show(as_json, {"program": "odc", "version": __version__}, lambda: f"odc {__version__}")

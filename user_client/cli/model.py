@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final, cast, get_args
+from typing import Any, Final, cast, get_args
 
-import typer
+import click
 
 from protocol.errors import InputError
+from runtime.command_line import PATH, as_json_option
 from runtime.terminal import FIGURES, figure, printable
 from user_client.cli.options import (
-    AsJson,
-    CollaborationOption,
-    Force,
+    collaboration_option,
+    force_option,
     open_session,
     refuse_to_overwrite,
     round_of,
@@ -23,7 +23,7 @@ from user_client.cli.options import (
     write_private,
 )
 from user_client.cli.progress import busy
-from user_client.cli.table_options import TABLE, TableArgument, reads_table
+from user_client.cli.table_options import TABLE, reads_table, table_argument
 from user_client.errors import MissingExtraError
 from user_client.sdk.contrasts import Coefficients
 from user_client.sdk.explanation import Background, Explanation
@@ -33,15 +33,15 @@ from user_client.tables import OUTPUT, Source, is_parquet, table_writer, without
 _COLUMNS_SHOWN: Final = 20
 
 
-def train(
-    context: typer.Context,
-    model: Annotated[
-        str, typer.Option(help="averaged, mlp, logistic (for classes) or ridge (for numbers)")
-    ] = "averaged",
-    remove: Annotated[bool, typer.Option("--remove", help="go back to the model that was received")] = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.option(
+    "--model", default="averaged", help="averaged, mlp, logistic (for classes) or ridge (for numbers)"
+)
+@click.option("--remove", is_flag=True, help="go back to the model that was received")
+@collaboration_option
+@as_json_option
+@click.pass_context
+def train(context: click.Context, model: str, remove: bool, collaboration: str | None, as_json: bool) -> None:
     """Train a model of our own on the aligned rows of all institutions, where the terms share them (knn).
 
     It then predicts instead of the one that was received. Nothing leaves this machine.
@@ -65,13 +65,13 @@ def train(
     )
 
 
-def export(
-    context: typer.Context,
-    out: Annotated[Path, typer.Option(help="ONNX file; its card goes beside it")] = Path("model.onnx"),
-    force: Force = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.option("--out", type=PATH, default="model.onnx", help="ONNX file; its card goes beside it")
+@force_option
+@collaboration_option
+@as_json_option
+@click.pass_context
+def export(context: click.Context, out: Path, force: bool, collaboration: str | None, as_json: bool) -> None:
     """Write one ONNX file from the raw columns of a table to the answer, for other programs in this house.
 
     It holds the secret map F_i G_i and must not leave the institution. A card in Markdown goes beside it.
@@ -98,15 +98,16 @@ def export(
     )
 
 
+@click.command()
+@click.argument(
+    "table", type=TABLE, required=False, help="CSV, Parquet, Excel or Feather file; not needed under sums"
+)
+@collaboration_option
+@as_json_option
 @reads_table
+@click.pass_context
 def coefficients(
-    context: typer.Context,
-    table: Annotated[
-        Source | None,
-        typer.Argument(help="CSV, Parquet, Excel or Feather file; not needed under sums", **TABLE),
-    ] = None,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context, table: Source | None, collaboration: str | None, as_json: bool
 ) -> None:
     """Show the coefficients of a logistic, ridge or Cox model by column, with 95 % intervals.
 
@@ -136,20 +137,29 @@ def _coefficient_lines(found: Coefficients) -> Iterator[str]:
     yield from found.notes
 
 
+@click.command()
+@table_argument
+@click.option(
+    "--background",
+    default="anchor",
+    help="what stands for an unknown column: the rows of the anchor, or our own",
+)
+@click.option("--rows", type=PATH, help="CSV or Parquet file to write: the values of single rows")
+@click.option("--plot", type=PATH, help="PNG or SVG file to write, by its ending")
+@force_option
+@collaboration_option
+@as_json_option
 @reads_table
+@click.pass_context
 def explain(
-    context: typer.Context,
-    table: TableArgument,
-    background: Annotated[
-        str, typer.Option(help="what stands for an unknown column: the rows of the anchor, or our own")
-    ] = "anchor",
-    rows: Annotated[
-        Path | None, typer.Option(help="CSV or Parquet file to write: the values of single rows")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="PNG or SVG file to write, by its ending")] = None,
-    force: Force = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    table: Source,
+    background: str,
+    rows: Path | None,
+    plot: Path | None,
+    force: bool,
+    collaboration: str | None,
+    as_json: bool,
 ) -> None:
     """Show which of our columns the answers come from: Shapley values, and permutation importance.
 
@@ -207,25 +217,29 @@ def _explained(found: Explanation) -> Iterator[str]:
         yield f"{FIGURES[str(found.metric)]} of these rows: {figure(str(found.metric), found.score)}"
 
 
+@click.command()
+@click.option("--host", default="127.0.0.1", help="address to listen on; any but the loopback needs TLS")
+@click.option("--port", type=click.IntRange(min=1, max=65535), default=8080, help="port to listen on")
+@click.option(
+    "--token-file",
+    type=PATH,
+    help="file with the token that callers send, created if it is not there; without this option"
+    " serve.token in the state directory, and none with --client-ca",
+)
+@click.option("--tls-certificate", type=PATH, help="PEM file of the service")
+@click.option("--tls-key", type=PATH, help="PEM file with its key")
+@click.option("--client-ca", type=PATH, help="PEM file of the CA whose certificates callers must have")
+@collaboration_option
+@click.pass_context
 def serve(
-    context: typer.Context,
-    host: Annotated[
-        str, typer.Option(help="address to listen on; any but the loopback needs TLS")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8080,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="file with the token that callers send, created if it is not there; without this option"
-            " serve.token in the state directory, and none with --client-ca"
-        ),
-    ] = None,
-    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file of the service")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="PEM file with its key")] = None,
-    client_ca: Annotated[
-        Path | None, typer.Option(help="PEM file of the CA whose certificates callers must have")
-    ] = None,
-    collaboration: CollaborationOption = None,
+    context: click.Context,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    client_ca: Path | None,
+    collaboration: str | None,
 ) -> None:
     """Answer predictions over REST on this machine, for other systems of this institution.
 
@@ -244,8 +258,8 @@ def serve(
             token_file = session.home.path / "serve.token"
     token = service.read_or_create_token(token_file) if token_file else None
     asks = f"send the token in {token_file}" if token_file else "callers need a certificate of --client-ca"
-    service.serve(predictor, listening, token, lambda: typer.echo(f"predicting at {listening.url}; {asks}"))
+    service.serve(predictor, listening, token, lambda: click.echo(f"predicting at {listening.url}; {asks}"))
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (train, export, coefficients, explain, serve)
+COMMANDS: Final[tuple[click.Command, ...]] = (train, export, coefficients, explain, serve)
 """The commands of this module that stand directly behind `odc`."""

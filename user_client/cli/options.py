@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from protocol.answers import Status
 from protocol.errors import InputError
 from protocol.texts import visible
+from runtime.command_line import PATH
 from runtime.files import read_text, write_whole
 from runtime.logs import Lines, set_up
 from runtime.terminal import printable, shown
@@ -60,7 +61,7 @@ def ask_passphrase(what: str, file: Path | None, *, is_new: bool) -> str:
         return read_text(file).strip()
     if not can_ask():
         raise PassphraseNeededError(f"{what}: no file is named, and there is no terminal to ask at")
-    return str(typer.prompt(what, hide_input=True, confirmation_prompt=is_new, err=True))
+    return str(click.prompt(what, hide_input=True, confirmation_prompt=is_new, err=True))
 
 
 def can_ask() -> bool:
@@ -68,13 +69,13 @@ def can_ask() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def options_of(context: typer.Context) -> Options:
+def options_of(context: click.Context) -> Options:
     """Return the options before the command."""
     return context.ensure_object(Options)
 
 
 @contextmanager
-def open_session(context: typer.Context, *, attempts: int = ATTEMPTS) -> Iterator[Session]:
+def open_session(context: click.Context, *, attempts: int = ATTEMPTS) -> Iterator[Session]:
     """Yield the session of the institution the command was started for.
 
     After a command that connected to the analyst, our certificate is renewed if it ends soon.
@@ -98,13 +99,13 @@ def round_of(
     """Return the collaboration that is meant, and tell people which one that is: see `Session.round`."""
     chosen = session.round(collaboration, running=running, accepted=accepted, listed=listed)
     if not as_json:
-        typer.echo(printable(chosen.name), err=True)
+        click.echo(printable(chosen.name), err=True)
     return chosen
 
 
 def show(as_json: bool, value: Mapping[str, object], people: Callable[[], str]) -> None:
     """Print JSON for machines or a text for people."""
-    typer.echo(shown(value, as_json=as_json, people=lambda _: visible(people())))
+    click.echo(shown(value, as_json=as_json, people=lambda _: visible(people())))
 
 
 def set_up_logging(verbose: bool) -> None:
@@ -114,23 +115,15 @@ def set_up_logging(verbose: bool) -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
-CollaborationOption = Annotated[
-    str | None,
-    typer.Option(
-        "--collaboration",
-        "-c",
-        help="id of the collaboration, or its first 4 digits or more",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
-Force = Annotated[bool, typer.Option("--force", help="overwrite the file if it exists")]
-PassphraseFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--passphrase-file",
-        help="file with the passphrase; asked for otherwise [env: ODC_PASSPHRASE_FILE]",
-    ),
-]
+collaboration_option = click.option(
+    "--collaboration", "-c", help="id of the collaboration, or its first 4 digits or more"
+)
+force_option = click.option("--force", is_flag=True, help="overwrite the file if it exists")
+passphrase_file_option = click.option(
+    "--passphrase-file",
+    type=PATH,
+    help="file with the passphrase; asked for otherwise [env: ODC_PASSPHRASE_FILE]",
+)
 
 
 def refuse_to_overwrite(path: Path, *, force: bool, option: str = "--out") -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+import click
 
+from runtime.command_line import PATH, as_json_option
 from user_client.cli.options import (
-    AsJson,
-    CollaborationOption,
-    Force,
+    collaboration_option,
+    force_option,
     open_session,
     refuse_to_overwrite,
     round_of,
@@ -19,33 +19,26 @@ from user_client.cli.options import (
     write_private,
 )
 from user_client.cli.progress import reading
-from user_client.cli.table_options import TableArgument, reads_table
+from user_client.cli.table_options import reads_table, table_argument
 from user_client.sdk.joined_rows import own_group
 from user_client.sdk.parts import JoinedPredictor, make_part
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.round import Round
-from user_client.tables import read_parts
-
-WithParts = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--with",
-        help="where rows are joined: the file that another institution made by `odc part` for the same rows;"
-        " repeat for each",
-    ),
-]
+from user_client.tables import Source, read_parts
 
 
+@click.command()
+@table_argument
+@click.option(
+    "--out", type=PATH, default="rows.odcpart", help="file to write, for the institution that predicts"
+)
+@force_option
+@collaboration_option
+@as_json_option
 @reads_table
+@click.pass_context
 def part(
-    context: typer.Context,
-    table: TableArgument,
-    out: Annotated[Path, typer.Option(help="file to write, for the institution that predicts")] = Path(
-        "rows.odcpart"
-    ),
-    force: Force = False,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context, table: Source, out: Path, force: bool, collaboration: str | None, as_json: bool
 ) -> None:
     """Write our part of predictions for rows of which others hold the other columns. Nothing is sent.
 
@@ -77,5 +70,5 @@ def predictor_with(chosen: Round, files: Sequence[Path]) -> tuple[Predictor, Pre
     return joined.predictor, joined
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (part,)
+COMMANDS: Final[tuple[click.Command, ...]] = (part,)
 """The commands of this module that stand directly behind `odc`."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+import click
 
-from user_client.cli.table_options import with_parameters
 from user_client.sdk.privacy import PrivacyOptions
 
 _HELP: Final = {
@@ -24,12 +23,7 @@ _HELP: Final = {
     "latent_dim": "send so many numbers of each row, where the terms have a least_latent_dim",
     "own_map": "map rows by random-features, kernel-pca or a FILE.onnx first, where the terms have own_maps",
 }
-_OPTION_TYPES: Final = {
-    "bool": bool,
-    "str | None": str | None,
-    "int | None": int | None,
-    "float | None": float | None,
-}
+_TYPES: Final = {"str | None": str, "int | None": int, "float | None": float}
 
 
 def takes_privacy_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -41,15 +35,9 @@ def takes_privacy_options(command: Callable[..., None]) -> Callable[..., None]:
         options = PrivacyOptions(**{name: given.pop(name) for name in names})
         command(**given, options=options)
 
-    added = [
-        (
-            field.name,
-            field.default,
-            Annotated[
-                _OPTION_TYPES[str(field.type)],
-                typer.Option(f"--{field.name.replace('_', '-')}", help=_HELP[field.name]),
-            ],
+    for field in reversed(fields(PrivacyOptions)):
+        kind = {"is_flag": True} if field.type == "bool" else {"type": _TYPES[str(field.type)]}
+        with_options = click.option(f"--{field.name.replace('_', '-')}", help=_HELP[field.name], **kind)(
+            with_options
         )
-        for field in fields(PrivacyOptions)
-    ]
-    return with_parameters(with_options, command, added, without="options")
+    return with_options

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+import click
 
 from protocol.codec import digest
 from protocol.consent import plain_words, plain_words_digest
 from protocol.model_terms import revealing_in_words
 from protocol.terms import Terms
+from runtime.command_line import PATH, InOrder, as_json_option
 from runtime.drafts import terms_of_draft
 from user_client.cli.desk import does_not_fit
 from user_client.cli.drafting import draft
-from user_client.cli.options import AsJson, CollaborationOption, open_session, round_of, show
+from user_client.cli.options import collaboration_option, open_session, round_of, show
 from user_client.cli.progress import reading
-from user_client.cli.table_options import TableArgument, reads_table
+from user_client.cli.table_options import reads_table, table_argument
 from user_client.sdk.consortium import never_invited
 from user_client.sdk.corrections import differences
 from user_client.sdk.terms import check_table, reject_terms
+from user_client.tables import Source
 from user_client.words import checked_in_words, differences_in_words, on_screen
 
 _NO_ID: Final = 32 * "0"
 """A draft has no ids yet."""
-app = typer.Typer(no_args_is_help=True, help="The terms of a collaboration.")
-app.command()(draft)
+app = InOrder("terms", help="The terms of a collaboration.")
+app.add_command(draft)
 
 
 @app.command(name="show")
-def show_(context: typer.Context, collaboration: CollaborationOption = None, as_json: AsJson = False) -> None:
+@collaboration_option
+@as_json_option
+@click.pass_context
+def show_(context: click.Context, collaboration: str | None, as_json: bool) -> None:
     """Explain in plain words what leaves, what comes back and to whom."""
     with open_session(context) as session:
         terms = round_of(session, collaboration, as_json=as_json, running=True).fetch_terms()
@@ -52,16 +57,14 @@ def show_(context: typer.Context, collaboration: CollaborationOption = None, as_
 
 
 @app.command()
+@table_argument
+@click.option("--terms", "draft_file", type=PATH, help="a draft (TOML or JSON) that is not published yet")
+@collaboration_option
+@as_json_option
 @reads_table
+@click.pass_context
 def check(
-    context: typer.Context,
-    table: TableArgument,
-    draft_file: Annotated[
-        Path | None,
-        typer.Option("--terms", help="a draft (TOML or JSON) that is not published yet"),
-    ] = None,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context, table: Source, draft_file: Path | None, collaboration: str | None, as_json: bool
 ) -> None:
     """Check our table against terms, drafted, published or signed: what does not fit, what would leave."""
     with open_session(context) as session:
@@ -103,24 +106,23 @@ def _strange(parties: list[str]) -> list[str]:
 
 
 @app.command()
+@collaboration_option
+@click.option(
+    "--accept-row-revealing-model",
+    is_flag=True,
+    help="consent to a model that lets members map projected rows of others back",
+)
+@as_json_option
+@click.pass_context
 def accept(
-    context: typer.Context,
-    collaboration: CollaborationOption = None,
-    accept_row_revealing_model: Annotated[
-        bool,
-        typer.Option(
-            "--accept-row-revealing-model",
-            help="consent to a model that lets members map projected rows of others back",
-        ),
-    ] = False,
-    as_json: AsJson = False,
+    context: click.Context, collaboration: str | None, accept_row_revealing_model: bool, as_json: bool
 ) -> None:
     """Sign the terms together with the exact text that `odc terms show` prints."""
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json, running=True)
         if not chosen.terms_were_shown:
             found = chosen.fetch_terms()
-            typer.echo(differences_in_words(found, differences(session, found)) + on_screen(found), err=True)
+            click.echo(differences_in_words(found, differences(session, found)) + on_screen(found), err=True)
         terms = chosen.accept(accept_row_revealing_model=accept_row_revealing_model)
         party = session.membership.party
     value = {
@@ -134,12 +136,11 @@ def accept(
 
 
 @app.command()
-def reject(
-    context: typer.Context,
-    reason: Annotated[str, typer.Option(help="why; all members and the analyst's operator read it")],
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
-) -> None:
+@click.option("--reason", required=True, help="why; all members and the analyst's operator read it")
+@collaboration_option
+@as_json_option
+@click.pass_context
+def reject(context: click.Context, reason: str, collaboration: str | None, as_json: bool) -> None:
     """Say why we do not sign the terms. Signing them later is still possible."""
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json, running=True)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Final, TypedDict
+from typing import Final, TypedDict
 
-import typer
+import click
 
 from protocol.answers import Status
 from protocol.errors import InputError, ProtocolError
+from runtime.command_line import as_json_option
 from runtime.standing import progress_words
 from runtime.terminal import printable
 from user_client.cli.desk import agree_to_send, does_not_fit
 from user_client.cli.options import (
-    AsJson,
-    CollaborationOption,
     can_ask,
+    collaboration_option,
     open_session,
     round_of,
     show,
 )
 from user_client.cli.progress import busy, reading, upload_progress
-from user_client.cli.table_options import TABLE, TableArgument, reads_table
+from user_client.cli.table_options import TABLE, reads_table, table_argument
 from user_client.errors import ConfirmationNeededError, NotPreparedError
 from user_client.sdk.approval import waiting_requests
 from user_client.sdk.conformance import Check, try_analyst
@@ -36,7 +36,6 @@ from user_client.sdk.terms import CheckedTable, check_table
 from user_client.tables import Source
 from user_client.words import checked_in_words, differences_in_words, on_screen, summary_in_words
 
-WaitOption = Annotated[float, typer.Option("--wait", help="seconds to wait for others")]
 _A_DAY_S: Final = 86_400.0
 
 
@@ -118,12 +117,12 @@ def where_in_words(found: Where) -> str:
     return "\n".join(lines)
 
 
-def wait(
-    context: typer.Context,
-    seconds: Annotated[float, typer.Option("--timeout", help="seconds after which to give up")] = 3600,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.option("--timeout", "seconds", type=float, default=3600, help="seconds after which to give up")
+@collaboration_option
+@as_json_option
+@click.pass_context
+def wait(context: click.Context, seconds: float, collaboration: str | None, as_json: bool) -> None:
     """Wait until something changes that concerns us; end at once if a step is ours."""
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json, running=True)
@@ -137,14 +136,12 @@ def wait(
     show(as_json, value, lambda: f"{status['state']}\nnext: {step.words}")
 
 
+@click.command()
+@click.argument("table", type=TABLE, required=False, help="also compare its columns with our terms")
+@as_json_option
 @reads_table
-def doctor(
-    context: typer.Context,
-    table: Annotated[
-        Source | None, typer.Argument(help="also compare its columns with our terms", **TABLE)
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@click.pass_context
+def doctor(context: click.Context, table: Source | None, as_json: bool) -> None:
     """Look for the usual troubles, and say what to do: clock, certificate, proxy, port, disk, columns."""
     with open_session(context, attempts=1) as session:
         found = examine(session, table)
@@ -156,12 +153,12 @@ def doctor(
         raise error
 
 
-def conformance(
-    context: typer.Context,
-    url: Annotated[str | None, typer.Argument(help="an analyst of our consortium; by default ours")] = None,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
-) -> None:
+@click.command()
+@click.argument("url", required=False, help="an analyst of our consortium; by default ours")
+@collaboration_option
+@as_json_option
+@click.pass_context
+def conformance(context: click.Context, url: str | None, collaboration: str | None, as_json: bool) -> None:
     """Try whether an analyst keeps to the protocol: right and wrong messages, and what it answers."""
     with open_session(context, attempts=1) as session:
         meant = None if collaboration is None else session.round(collaboration).id
@@ -212,24 +209,29 @@ def _news(
     return found
 
 
+@click.command("round")
+@table_argument
+@click.option("--yes", is_flag=True, help="sign the terms and send without asking, as a script needs it")
+@click.option("--accept-row-revealing-model", is_flag=True, help="as for `odc terms accept`")
+@click.option("--accept-signal-loss", is_flag=True, help="as for `odc contribute`")
+@click.option("--consumer", is_flag=True, help="as for `odc contribute`")
+@click.option("--own-map", help="as for `odc prepare`")
+@click.option("--wait", type=float, default=_A_DAY_S, help="seconds to wait for others")
+@collaboration_option
+@as_json_option
 @reads_table
+@click.pass_context
 def round_(
-    context: typer.Context,
-    table: TableArgument,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="sign the terms and send without asking, as a script needs it")
-    ] = False,
-    accept_row_revealing_model: Annotated[
-        bool, typer.Option("--accept-row-revealing-model", help="as for `odc terms accept`")
-    ] = False,
-    accept_signal_loss: Annotated[
-        bool, typer.Option("--accept-signal-loss", help="as for `odc contribute`")
-    ] = False,
-    consumer: Annotated[bool, typer.Option("--consumer", help="as for `odc contribute`")] = False,
-    own_map: Annotated[str | None, typer.Option("--own-map", help="as for `odc prepare`")] = None,
-    wait: WaitOption = _A_DAY_S,
-    collaboration: CollaborationOption = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    table: Source,
+    yes: bool,
+    accept_row_revealing_model: bool,
+    accept_signal_loss: bool,
+    consumer: bool,
+    own_map: str | None,
+    wait: float,
+    collaboration: str | None,
+    as_json: bool,
 ) -> None:
     """Walk a round: read and sign the terms, anchor (the lead), prepare, contribute, wait, receive.
 
@@ -254,7 +256,7 @@ def round_(
         at_first = [row for row in listed if row["collaboration_id"] == chosen.id]
         status = at_first[0] if at_first else chosen.status()
         while (step := next_step(status, chosen.directory)).kind in (*do, "wait"):
-            typer.echo(f"{status['state']}: {step.words}", err=True)
+            click.echo(f"{status['state']}: {step.words}", err=True)
             if step.kind == "wait":
                 with busy(as_json, _WAITING) as say:
                     status = _news(session, chosen, status, say, wait_s=wait)
@@ -272,15 +274,15 @@ def _accept(
 ) -> None:
     """Show the terms and what they find in our table, ask, and sign."""
     terms = chosen.fetch_terms()
-    typer.echo(differences_in_words(terms, differences(session, terms)) + on_screen(terms), err=True)
+    click.echo(differences_in_words(terms, differences(session, terms)) + on_screen(terms), err=True)
     with reading(as_json, table, "comparing the table with the terms") as watched:
         found: CheckedTable = check_table(terms, watched, session.home.path, party=chosen.party)
-    typer.echo(checked_in_words(terms, found, is_short=True), err=True)
+    click.echo(checked_in_words(terms, found, is_short=True), err=True)
     if found.misfits:
         raise does_not_fit(found.misfits)
     if not yes and not can_ask():
         raise ConfirmationNeededError("nobody has agreed to these terms, and there is no terminal to ask at")
-    if not yes and not typer.confirm(f"Sign these terms for {chosen.party}?", err=True):
+    if not yes and not click.confirm(f"Sign these terms for {chosen.party}?", err=True):
         raise ConfirmationNeededError("nothing was signed")
     chosen.accept(accept_row_revealing_model=row_revealing)
 
@@ -298,7 +300,7 @@ def _contribute(
     with reading(as_json, table, "preparing the table, attacking our own rows") as watched:
         prepared = chosen.prepare(watched, options, attacks="quick")
     if yes:  # who is asked is shown the same
-        typer.echo(summary_in_words(prepared, chosen.policy_violations()), err=True)
+        click.echo(summary_in_words(prepared, chosen.policy_violations()), err=True)
     with upload_progress(as_json) as progress:
         chosen.contribute(
             accept_signal_loss=accept_signal_loss,
@@ -307,5 +309,5 @@ def _contribute(
         )
 
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (wait, doctor, conformance)
+COMMANDS: Final[tuple[click.Command, ...]] = (wait, doctor, conformance)
 """The commands of this module that stand directly behind `odc`; `round` is added by its name."""

@@ -6,7 +6,6 @@ code once it has ended.
 
 from __future__ import annotations
 
-import functools
 import gc
 import importlib
 import json
@@ -21,7 +20,6 @@ from typing import Any, Final, NoReturn
 
 import sqlalchemy.dialects.sqlite
 import sqlalchemy.orm
-import typer.main
 import uvicorn  # noqa: F401  # is only to be loaded, as two of those below
 
 import analyst_server.cli
@@ -43,7 +41,6 @@ _LOADED_LATE: Final = (
     "fastapi.telemetry._runtime",
     "multiprocessing.popen_spawn_posix",
     "pyarrow.pandas_compat",
-    "typer._adapters",
     "uvicorn.lifespan.on",
     "uvicorn.loops.asyncio",
 )
@@ -99,10 +96,8 @@ def _prepare() -> None:
     """Load and build what each process would at its first use; that takes longer than the use."""
     for name in _LOADED_LATE:
         importlib.import_module(name)
-    typer.main.get_command = functools.cache(typer.main.get_command)
     for application in (user_client.cli.main.app, analyst_server.cli.app):
-        command = typer.main.get_command(application)
-        list(command.commands.values())  # type: ignore[attr-defined]  # `odc` loads a command that is asked for
+        list(application.commands.values())  # `odc` loads a command that is asked for
     sqlalchemy.orm.configure_mappers()
     kinds: list[type[Message]] = [Message]
     for kind in kinds:

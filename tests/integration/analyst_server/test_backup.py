@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from analyst_server.backup import LIST_FILE, back_up, restore
 from analyst_server.blobs import DirectoryBlobs

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from typer.main import get_command
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from analyst_server import __main__, cli, serving
 from analyst_server.installation import note_stores
@@ -35,7 +34,7 @@ Run = Callable[..., Any]
 
 
 def commands(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    command = command or get_command(cli.app)
+    command = command or cli.app
     found = [path]
     for name, inner in getattr(command, "commands", {}).items():
         found += commands(inner, (*path, name))

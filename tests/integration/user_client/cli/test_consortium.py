@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import click
 import pytest
-import typer
 from cryptography import x509
 
 from protocol.codec import encode
@@ -206,7 +206,7 @@ def test_who_signs_sees_for_whom_and_is_asked(odc: Odc, monkeypatch: pytest.Monk
         assert said in unasked.err
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     answers = iter([False, True])
-    monkeypatch.setattr(typer, "confirm", lambda *_text, **_options: next(answers))
+    monkeypatch.setattr(click, "confirm", lambda *_text, **_options: next(answers))
     assert "nothing was signed" in odc("consortium", "approve", home=LEAD).err
     assert odc("consortium", "approve", home=LEAD).out == f"approved {HOSPITAL} as institution\n"
 
@@ -295,7 +295,7 @@ def test_a_passphrase_is_asked_for_when_no_file_has_it(
         asked.append(given)
         return "typed"
 
-    monkeypatch.setattr(typer, "prompt", prompt)
+    monkeypatch.setattr(click, "prompt", prompt)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
     assert options.Options(tmp_path).passphrase(is_new=True) == "typed"
     assert asked == [{"hide_input": True, "confirmation_prompt": True, "err": True}]

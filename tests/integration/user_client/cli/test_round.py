@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-import typer
 
 from analyst_server.services import exclusion, report
 from protocol.messages import PrivacyRecord
@@ -67,7 +66,7 @@ def test_preparing_says_what_was_done_to_the_rows_and_what_stays_here(odc: Odc) 
 
 @pytest.mark.parametrize("command", ["prepare", "contribute"])
 def test_every_privacy_option_can_be_given(command: str, odc: Odc) -> None:
-    found = typer.main.get_command(main_module.app).commands[command].params  # type: ignore[attr-defined]
+    found = main_module.app.commands[command].params
     assert {field.name for field in fields(PrivacyOptions)} < {parameter.name for parameter in found}
     assert "--permute-rows" in odc(command, "--help").out
 

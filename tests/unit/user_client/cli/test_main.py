@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from protocol import __version__
 from protocol.errors import (
@@ -31,7 +30,7 @@ from user_client.custody.home import Home
 
 def commands(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """Every command and group there is."""
-    command = command or get_command(app)
+    command = command or app
     found = [path]
     for name, inner in getattr(command, "commands", {}).items():
         found += commands(inner, (*path, name))
@@ -47,7 +46,7 @@ def test_every_command_has_help(path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("path", commands(), ids=" ".join)
 def test_every_command_says_what_it_does(path: tuple[str, ...]) -> None:
-    command: Any = get_command(app)
+    command: Any = app
     for name in path:
         command = command.commands[name]
     assert command.help
@@ -224,8 +223,7 @@ def test_the_version_may_be_asked_for_as_an_option() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_can_complete_commands(shell: str) -> None:
-    asked = {"_ODC_COMPLETE": f"source_{shell}"}  # what `--install-completion` makes a shell ask
-    result = CliRunner().invoke(app, [], prog_name="odc", env=asked)
+    result = CliRunner().invoke(app, ["--completion", shell])
     assert result.exit_code == 0
     assert "_ODC_COMPLETE" in result.output
 
@@ -238,6 +236,30 @@ def test_options_of_every_command_may_stand_behind_it(
     assert (code, str(tmp_path / "mine") in said) == (5, True)
     assert main_module.options_first(["a", "--", "--verbose"]) == ["a", "--", "--verbose"]
     assert main_module.options_first(["a", "--home=x", "b"]) == ["--home=x", "a", "b"]
+
+
+def test_who_interrupts_a_command_is_told_that_it_can_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main_module, "open_session", interrupted)
+    code, out, said = run([], monkeypatch, capsys)
+    assert (code, out) == (130, "")
+    assert said.strip() == "odc: stopped; run it again, and it continues"
+
+
+@pytest.mark.parametrize(("typed", "completed"), [("pre", "predict"), ("predict --sk", "--skip-unfit")])
+def test_a_shell_is_told_what_may_follow(typed: str, completed: str) -> None:
+    words = f"odc {typed}"
+    asked = {"_ODC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    assert f"plain,{completed}" in CliRunner().invoke(app, [], prog_name="odc", env=asked).output
+
+
+def test_a_shell_completes_the_name_of_a_table() -> None:
+    asked = {"_ODC_COMPLETE": "bash_complete", "COMP_WORDS": "odc predict heart", "COMP_CWORD": "2"}
+    assert CliRunner().invoke(app, [], prog_name="odc", env=asked).output.strip() == "file,heart"
 
 
 def test_an_error_is_json_for_who_asked_for_json(

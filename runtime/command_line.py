@@ -1,0 +1,66 @@
+"""What both commands share of Click: kinds of values, options, completion, and how a program ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+from click.shell_completion import get_completion_class
+
+PATH: Final = click.Path(path_type=Path, readable=False)  # a file that cannot be read is told of in our words
+SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "show_default": True}
+"""The settings of a program, which its commands inherit."""
+
+
+class InOrder(click.Group):
+    """A group whose help lists its commands in the order in which they were added."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(self.commands)
+
+
+as_json_option: Final = click.option("--json", "as_json", is_flag=True, help="print JSON for machines")
+
+
+def completion_option(program: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option of a program that prints what lets a shell complete its commands and options."""
+
+    def show(context: click.Context, _: click.Parameter, shell: str | None) -> None:
+        found = get_completion_class(shell) if shell else None
+        if found is not None:
+            variable = f"_{program}_COMPLETE".replace("-", "_").upper()
+            click.echo(found(context.command, {}, program, variable).source())
+            context.exit()
+
+    return click.option(
+        "--completion",
+        type=click.Choice(["bash", "zsh", "fish"]),
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help=f'print what lets a shell complete: eval "$({program} --completion bash)"',
+    )
+
+
+def version_option(program: str, version: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option of a program that prints its version."""
+    return click.version_option(version, message=f"{program} %(version)s", help="print the version")
+
+
+def run(program: str, application: Callable[..., object]) -> NoReturn:
+    """Run a program of Click, and end the process.
+
+    Raises what its commands raise, and `KeyboardInterrupt` if a person interrupts them.
+    """
+    try:
+        code = application(prog_name=program, standalone_mode=False)
+    except click.ClickException as error:  # Click's own words on what was typed
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    sys.exit(code if isinstance(code, int) else 0)
