@@ -10,6 +10,8 @@ from typing import Any, Final, NoReturn
 import click
 from click.shell_completion import get_completion_class
 
+from runtime.terminal import WrongCommandLineError
+
 PATH: Final = click.Path(path_type=Path, readable=False)  # a file that cannot be read is told of in our words
 SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "show_default": True}
 """The settings of a program, which its commands inherit."""
@@ -54,11 +56,14 @@ def version_option(program: str, version: str) -> Callable[[Callable[..., Any]],
 def run(program: str, application: Callable[..., object]) -> NoReturn:
     """Run a program of Click, and end the process.
 
-    Raises what its commands raise, and `KeyboardInterrupt` if a person interrupts them.
+    Raises what its commands raise, `KeyboardInterrupt` if a person interrupts them, and with ``--json``
+    `WrongCommandLineError` in the place of Click's own words.
     """
     try:
         code = application(prog_name=program, standalone_mode=False)
-    except click.ClickException as error:  # Click's own words on what was typed
+    except click.ClickException as error:
+        if "--json" in sys.argv[1:]:
+            raise WrongCommandLineError(error.format_message()) from None
         error.show()
         code = error.exit_code
     except click.Abort:

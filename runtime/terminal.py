@@ -26,6 +26,15 @@ class LocalError:
     exit_code: ClassVar[int]
 
 
+class WrongCommandLineError(LocalError, OdcError):
+    """A command, an option or a value that there is not, or one that is missing."""
+
+    code = "wrong-command-line"
+    title = "The command line is wrong"
+    hint = "read what `--help` behind the command says"
+    exit_code = 2
+
+
 _EXIT_CODES: Final[dict[type[OdcError], int]] = {
     InputError: 3,
     ProtocolError: 4,

@@ -100,7 +100,8 @@ def test_error_has_a_section_with_its_title_docstring_status_exit_code_and_hint(
     assert len(sections) == 2
     docstring = (vars(cls).get("__doc__") or "").split("\n")[0]
     about = f"{cls.title}: {docstring[:1].lower()}{docstring[1:]}" if docstring else f"{cls.title}."
-    where = f"HTTP {problems.STATUS[cls]}" if cls in problems.STATUS else "at the institution only"
+    alone = "of either command" if cls.__module__ == "runtime.terminal" else "at the institution only"
+    where = f"HTTP {problems.STATUS[cls]}" if cls in problems.STATUS else alone
     assert sections[1].split("\n## ")[0].strip() == (
         f"{about}\n\n`{cls.__name__}`, {where}, exit code {exit_code(cls)}. What to do: {cls.hint}."
     )

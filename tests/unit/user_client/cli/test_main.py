@@ -262,6 +262,25 @@ def test_a_shell_completes_the_name_of_a_table() -> None:
     assert CliRunner().invoke(app, [], prog_name="odc", env=asked).output.strip() == "file,heart"
 
 
+@pytest.mark.parametrize(
+    ("words", "detail"),
+    [
+        (["predict", "--json"], "Missing argument 'TABLE'."),
+        (["predictt", "--json"], "No such command 'predictt'."),
+        (["wait", "--timeout", "soon", "--json"], "'soon' is not a valid float"),
+    ],
+    ids=lambda item: item if isinstance(item, str) else "",
+)
+def test_a_wrong_command_line_is_json_for_who_asked_for_json(
+    words: list[str], detail: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, said = run(words, monkeypatch, capsys)
+    told = json.loads(said)["error"]
+    assert (code, out, told["type"], told["exit_code"]) == (2, "", "wrong-command-line", 2)
+    assert detail in told["detail"]
+    assert "Usage: odc" in run(words[:-1], monkeypatch, capsys)[2]
+
+
 def test_an_error_is_json_for_who_asked_for_json(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
