@@ -7,6 +7,7 @@ import gzip
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -28,11 +29,16 @@ TOKEN = "a-token-that-nobody-guesses"
 SECRET = "Mrs-Miller"
 
 
-@pytest.fixture
-def predictor(consortium: Consortium) -> Predictor:
-    consortium.until_released()
-    consortium.hospital_round.receive()
-    return consortium.hospital_round.predictor()
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Predictor]:
+    """The model of one round; a test that asks it changes nothing of it."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        closing(Consortium(tmp_path_factory.mktemp("round"), patch)) as consortium,
+    ):
+        consortium.until_released()
+        consortium.hospital_round.receive()
+        yield consortium.hospital_round.predictor()
 
 
 def asking(predictor: Predictor, headers: dict[str, Any] | None = None) -> httpx.Client:
