@@ -18,7 +18,7 @@ from user_client.cli.options import (
     round_of,
     show,
 )
-from user_client.cli.parts import predictor_with
+from user_client.cli.parts import naming_skip_unfit, predictor_with
 from user_client.cli.progress import busy, reading
 from user_client.cli.table_options import reads_table, table_argument
 from user_client.sdk.next_steps import prediction_in_words
@@ -151,6 +151,8 @@ def predict(
         parts = answering.predict_parts(
             read_parts(watched), keep=keep, thresholds=thresholds, coverage=interval, unfit=unfit
         )
+        if not skip_unfit and answering is predictor:  # parts of others are of whole tables
+            parts = naming_skip_unfit(parts)
         empty = next(parts)
         with table_writer(out, empty.schema) as write:
             for part in parts:

@@ -225,6 +225,7 @@ def test_rows_that_do_not_fit_may_be_skipped(odc: Odc, caplog: pytest.LogCapture
     refused = odc("predict", table)
     assert refused.code != 0
     assert "column 'x1', row 39: expected a number" in refused.err
+    assert "correct the table and run the command again; --skip-unfit predicts for all rows" in refused.err
     found = odc("predict", table, "--skip-unfit", "--json")
     unfit = {"rows": 2, "by_column": {"x1": 2}}
     assert found.json == {"rows": 40, "predictions": "predictions.csv", "unfit": unfit}
@@ -233,6 +234,13 @@ def test_rows_that_do_not_fit_may_be_skipped(odc: Odc, caplog: pytest.LogCapture
     with (odc.consortium.directory / "predictions.csv").open() as file:
         predicted = [row["prediction"] for row in csv.DictReader(file)]
     assert [number for number, each in enumerate(predicted, 1) if not each] == [39, 40]
+
+
+def test_a_table_of_which_no_row_fits_is_not_told_to_skip_them_again(odc: Odc) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    found = odc("predict", odc.consortium.table(5, x1=["n.d."] * 40), "--skip-unfit")
+    assert (found.code, "--skip-unfit" in found.err) == (3, False)
 
 
 @pytest.mark.parametrize(
