@@ -23,6 +23,7 @@ BODIES = (
     {"rows": [dict.fromkeys(COLUMNS)]},
     {"rows": [ROW], "thresholds": {"nobody": 0.3}},
     {"rows": [ROW], "interval": 0.9},
+    {"rows": [ROW, dict.fromkeys(COLUMNS), {}], "skip_unfit": True},
 )
 
 

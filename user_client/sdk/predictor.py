@@ -255,7 +255,7 @@ class Predictor:
             if rows_before == 0:
                 with suppress(FieldError):  # which comes again below
                     self.warn_of_strange(part)
-            found = predict_fitting(part, predicted, note)
+            found = predict_fitting(part, self.schema, predicted, note)
             if taken := columns.keys() & found.keys():
                 raise InputError(
                     f"column '{taken.pop()}' cannot be kept: the predictions have one of this name; rename it"

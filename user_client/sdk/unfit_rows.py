@@ -8,8 +8,11 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from protocol.table_schema import Schema
 from user_client.errors import FieldError
+from user_client.tables import encode_rows
 
 _NAMED_ROWS: Final = 5
 
@@ -23,20 +26,25 @@ class UnfitRows:
     by_column : dict of str to list of int
         The numbers of the rows in the whole table, by the column with such a field. A row with several is
         noted once.
+    rows : set of int
+        These numbers.
     first : FieldError, optional
         Why the first of them has none.
     """
 
     by_column: dict[str, list[int]] = field(default_factory=dict)
+    rows: set[int] = field(default_factory=set)
     first: FieldError | None = None
 
     def __len__(self) -> int:
         """Return how many rows have no prediction."""
-        return sum(self.counts.values())
+        return len(self.rows)
 
     def note(self, error: FieldError) -> None:
         """Note the rows of an error, which are numbered as in the whole table."""
-        self.by_column.setdefault(error.column, []).extend(error.rows.tolist())
+        if new := [row for row in error.rows.tolist() if row not in self.rows]:
+            self.by_column.setdefault(error.column, []).extend(new)
+            self.rows.update(new)
         self.first = self.first or error
 
     @property
@@ -56,7 +64,10 @@ def _listed(rows: list[int]) -> str:
 
 
 def predict_fitting(
-    part: pa.Table, predict: Callable[[pa.Table], dict[str, pa.Array]], note: Callable[[FieldError], None]
+    part: pa.Table,
+    schema: Schema,
+    predict: Callable[[pa.Table], dict[str, pa.Array]],
+    note: Callable[[FieldError], None],
 ) -> dict[str, pa.Array]:
     """Return the predictions for a part of a table, empty for the rows that do not fit.
 
@@ -67,16 +78,36 @@ def predict_fitting(
     note : callable
         Takes each error, whose rows are numbered as in the part.
     """
-    numbers = np.arange(part.num_rows)
-    while True:
-        try:
-            found = predict(part if len(numbers) == part.num_rows else part.take(numbers))
-            break
-        except FieldError as error:
-            note(error.in_rows(numbers + 1))
-            numbers = np.delete(numbers, error.rows - 1)
-    if len(numbers) == part.num_rows:
-        return found
-    places = np.full(part.num_rows, -1)
-    places[numbers] = np.arange(len(numbers))
-    return {name: column.take(pa.array(places, mask=places < 0)) for name, column in found.items()}
+    try:
+        return predict(part)
+    except FieldError:
+        places = fitting_places(part, schema, note)
+    found = predict(part.take(places))
+    behind = np.full(part.num_rows, -1)
+    behind[places] = np.arange(len(places))
+    return {name: column.take(pa.array(behind, mask=behind < 0)) for name, column in found.items()}
+
+
+def fitting_places(table: pa.Table, schema: Schema, note: Callable[[FieldError], None]) -> NDArray[np.int64]:
+    """Return the places of the rows whose fields fit the schema, counted from 0.
+
+    The columns are read one by one: if many have such a field, the whole table would be read for each.
+
+    Parameters
+    ----------
+    note : callable
+        Takes each error, whose rows are numbered as in the table; a row with several is in the first alone.
+    """
+    places = np.arange(table.num_rows)
+    for column in schema.columns:
+        alone = schema.model_copy(update={"columns": (column,)})
+        needed = {column.name, *alone.origins}
+        fields = table.select([place for place, name in enumerate(table.column_names) if name in needed])
+        while True:
+            try:
+                encode_rows(fields if len(places) == fields.num_rows else fields.take(places), alone)
+                break
+            except FieldError as error:
+                note(error.in_rows(places + 1))
+                places = np.delete(places, error.rows - 1)
+    return places

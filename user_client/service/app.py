@@ -32,8 +32,8 @@ from user_client.service.content import (
     ModelAnswer,
     PredictionAnswer,
     PredictionRequest,
-    answers,
     columns_of,
+    predicted,
 )
 from user_client.service.description import ABOUT, PROBLEM, TEXT, refusals, security, with_schemes
 
@@ -58,6 +58,7 @@ _ENDS: Final = {"type": "about:blank", "title": "The service ends: ask again whe
 _HINT: Final = (
     f"GET {MODEL} says what is predicted and what each column holds; {DESCRIPTION} has the form of a body"
 )
+_SKIPPING: Final = '`"skip_unfit": true` in the body predicts for all rows that fit'
 _LATER: Final = {"retry-after": "1"}
 _UNEXPECTED: Final = {
     "type": "/problems/unexpected",
@@ -234,10 +235,14 @@ def create_app(predictor: Predictor, token: str | None, *, by_certificate: bool 
     )
     def predict(asked: PredictionRequest) -> PredictionAnswer:
         """Predict for one row or many."""
-        table = asked.table(predictor.schema)
-        found = predictor.predict(table, thresholds=asked.thresholds, coverage=asked.interval)
-        metrics.rows.inc(len(found.labels))
-        return answers(found)
+        try:
+            found = predicted(asked, predictor)
+        except FieldError as error:
+            if "hint" not in vars(error):
+                error.hint = f"{_HINT}; {_SKIPPING}"
+            raise
+        metrics.rows.inc(len(found.predictions) - len(found.unfit or ()))
+        return found
 
     @app.get(METRICS, responses={**refusals(*refused), **TEXT}, response_class=Response, **checked)
     def counted() -> Response:

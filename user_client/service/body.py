@@ -18,7 +18,7 @@ from protocol.drafts import key_twice
 from user_client.errors import FieldError, near_name
 from user_client.service.content import columns_of
 
-_MEMBERS: Final = ("rows", "thresholds", "interval")
+_MEMBERS: Final = ("rows", "thresholds", "interval", "skip_unfit")
 _A_COLUMN: Final = 3
 """So many parts has the place of a field: `rows`, the number of its row, its column."""
 

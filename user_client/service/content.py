@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from protocol.table_schema import ColumnOfLevels, Schema
 from protocol.terms import Terms
 from runtime.terminal import plain
 from user_client.errors import FieldError
-from user_client.sdk.predictor import Predictions
+from user_client.sdk.predictor import Predictions, Predictor
+from user_client.sdk.unfit_rows import UnfitRows, fitting_places
 from user_client.tables.fields import rows_of
 
 MOST_ROWS = 10_000
@@ -27,30 +29,40 @@ None an empty field."""
 class PredictionRequest(BaseModel):
     """Rows to predict for, each with every column of the terms."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
     rows: list[dict[str, Value]] = Field(min_length=1, max_length=MOST_ROWS)
     thresholds: dict[str, float] = {}
     """Probabilities from which a class or a label is predicted."""
     interval: float | None = None
     """For a number: share of rows whose interval holds the truth."""
+    skip_unfit: bool = False
+    """A row that does not fit the terms has null in the place of its prediction, and is named in `unfit`;
+    without this, one such row refuses the request."""
 
     def table(self, schema: Schema) -> pa.Table:
         """Return the rows as a table of text; columns that the schema does not name are left out."""
-        names = columns_of(schema)
-        for number, row in enumerate(self.rows, start=1):
-            for name in names:
-                if name not in row:
-                    raise FieldError(name, np.array([number]), "the column is missing in this row")
-        return pa.table({name: self._column(name) for name in names})
 
-    def _column(self, name: str) -> pa.Array:
-        texts = [_as_text(row[name]) for row in self.rows]
-        try:
-            return pa.array(texts, pa.string())
-        except UnicodeEncodeError:  # JSON can name half of a character
-            odd = np.array([text is not None and not _is_unicode(text) for text in texts])
-            raise FieldError(name, rows_of(odd), "the text is no Unicode") from None
+        def refuse(error: FieldError) -> None:
+            raise error
+
+        return self.read(schema, refuse)
+
+    def read(self, schema: Schema, note: Callable[[FieldError], None]) -> pa.Table:
+        """Return the same; ``note`` takes each field that is not there, or no text, and it is empty."""
+        columns = {}
+        for name in columns_of(schema):
+            lacks = np.array([name not in row for row in self.rows])
+            if lacks.any():
+                note(FieldError(name, rows_of(lacks), "the column is missing in this row"))
+            texts = [_as_text(row.get(name)) for row in self.rows]
+            try:
+                columns[name] = pa.array(texts, pa.string())
+            except UnicodeEncodeError:  # JSON can name half of a character
+                odd = np.array([text is not None and not _is_unicode(text) for text in texts])
+                note(FieldError(name, rows_of(odd), "the text is no Unicode"))
+                columns[name] = pa.array(texts, pa.string(), mask=odd)
+        return pa.table(columns)
 
 
 class Prediction(BaseModel):
@@ -66,10 +78,26 @@ class Prediction(BaseModel):
     high: float | None = None
 
 
+class Unfit(BaseModel):
+    """A row without a prediction."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    row: int
+    """Counted from 1."""
+    column: str
+    """The first whose field does not fit the terms."""
+
+
 class PredictionAnswer(BaseModel):
     """One answer for each row, in the same order."""
 
-    predictions: list[Prediction]
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    predictions: list[Prediction | None]
+    """Null for a row that does not fit the terms, which `skip_unfit` allows."""
+    unfit: list[Unfit] | None = None
+    """These rows, where `skip_unfit` was asked for."""
 
 
 class ModelAnswer(BaseModel):
@@ -127,7 +155,33 @@ def inputs(schema: Schema) -> dict[str, str]:
     return found
 
 
-def answers(found: Predictions) -> PredictionAnswer:
+def predicted(asked: PredictionRequest, predictor: Predictor) -> PredictionAnswer:
+    """Return the predictions that are asked for; raises what `Predictor.predict` does.
+
+    With `skip_unfit` no `FieldError` is raised, even if no row fits.
+    """
+
+    def predict(table: pa.Table) -> Predictions:
+        return predictor.predict(table, thresholds=asked.thresholds, coverage=asked.interval)
+
+    if not asked.skip_unfit:
+        found = predict(asked.table(predictor.schema))
+        return PredictionAnswer.model_construct(predictions=[*answers(found)])
+    unfit = UnfitRows()
+    table = asked.read(predictor.schema, unfit.note)
+    read = np.delete(np.arange(table.num_rows), np.array(sorted(unfit.rows), np.int64) - 1)
+    table = table.take(read)
+    fitting = fitting_places(table, predictor.schema, lambda error: unfit.note(error.in_rows(read + 1)))
+    rows: list[Prediction | None] = [None] * len(asked.rows)
+    for place, answer in zip(read[fitting], answers(predict(table.take(fitting))), strict=True):
+        rows[place] = answer
+    named = sorted((row, name) for name, numbers in unfit.by_column.items() for row in numbers)
+    return PredictionAnswer.model_construct(
+        predictions=rows, unfit=[Unfit.model_construct(row=row, column=name) for row, name in named]
+    )
+
+
+def answers(found: Predictions) -> list[Prediction]:
     """Return predictions row by row."""
     names = found.classes or found.names or tuple(plain(at) for at in found.times)
     kind = "survival" if found.times else "probabilities"
@@ -139,7 +193,7 @@ def answers(found: Predictions) -> PredictionAnswer:
         if found.interval is not None:
             content["low"], content["high"] = found.interval[number].tolist()
         rows.append(Prediction.model_construct(**content))
-    return PredictionAnswer.model_construct(predictions=rows)
+    return rows
 
 
 def _is_unicode(text: str) -> bool:

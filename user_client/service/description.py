@@ -21,7 +21,10 @@ _REFUSALS: Final[Mapping[int, str]] = {
     ),
     401: "The token is missing, or is another.",
     413: "The body is too large: send fewer rows.",
-    422: "The body is malformed, or a field does not fit the terms; column and row are named, never a value.",
+    422: (
+        "The body is malformed, or a field does not fit the terms and `skip_unfit` was not asked for; column"
+        " and row are named, never a value."
+    ),
     503: "A hundred requests for predictions are under way, or the service ends: ask again.",
 }
 TEXT: Final[dict[int | str, dict[str, Any]]] = {

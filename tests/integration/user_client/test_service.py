@@ -117,6 +117,8 @@ ROW = {"x0": 0, "x1": 0, "x2": 0}
         ({"rows": [ROW], "threshold": SECRET}, 422, "threshold: Extra"),
         ({"rows": [ROW], "thresholds": {SECRET: 0.5}}, 400, "one of no, yes"),
         ({"rows": [ROW], "interval": 0.9}, 400, "do not predict one"),
+        ({"rows": [ROW], "skip_unfit": SECRET}, 422, "skip_unfit: "),
+        ({"rows": [{**ROW, "x1": [SECRET]}], "skip_unfit": True}, 422, "column 'x1', row 1: expected a text"),
     ],
 )
 def test_a_request_that_means_nothing_is_answered_in_words_and_never_quoted(

@@ -122,7 +122,7 @@ def test_a_table_without_labels_is_predicted_and_served(consortium: Consortium) 
     found = predictor.predict(table(9, 20).drop_columns(list(LABELS)))
     assert found.names == LABELS
     assert set(found.labels[0]) == set(LABELS)
-    answer = answers(found).predictions[0]
+    answer = answers(found)[0]
     assert answer.prediction == found.labels[0]
     assert list(answer.probabilities or {}) == list(LABELS)
     about = ModelAnswer.of(predictor.terms, predictor.schema, predictor.kind)
