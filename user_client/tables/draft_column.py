@@ -19,10 +19,10 @@ from protocol.table_schema import LEAST_RATIO, DateFormat
 from user_client.tables.dates import DATE_FORMATS, dates_in, dates_in_digits, days_of, is_temporal, read_days
 from user_client.tables.dirty import refuse_nearly_numbers
 from user_client.tables.draft_levels import (
-    FEWEST_ROWS,
     block_with_other,
     levels_block,
     ordinal_block,
+    remarks_on_rare,
     too_many,
 )
 from user_client.tables.emptiness import tells
@@ -55,8 +55,6 @@ FEW_QUANTILES: Final = 5
 """Quantiles per column of a table so wide that the terms would not fit into one message with `QUANTILES`."""
 MANY_EMPTY: Final = 0.05
 """Share of empty fields from which on a column gets a feature that says whether the field is empty."""
-MANY_RARE: Final = 3
-"""Rare texts from which on a person should look at a column of categories."""
 
 _TIME: Final = re.compile(r"[ T]\d{1,2}:\d{2}")
 
@@ -339,13 +337,8 @@ class ColumnDrafting:
             impute = levels[int(counts.argmax())]
             content = {"kind": "categorical", "name": name, "levels": levels, "impute": impute}
             return DraftedColumn(content)
-        rare = int((counts < FEWEST_ROWS).sum())
-        remark = (
-            f"{name}: {rare} of its texts are in fewer than {FEWEST_ROWS} rows each, and every member will"
-            f" read them; --other {quote(name)} makes them, and what is in other tables alone, one level"
-        )
         content = {**levels_block(name, levels, counts / counts.sum()), **empty}
-        return DraftedColumn(content, remarks=(remark,) if rare >= MANY_RARE else ())
+        return DraftedColumn(content, remarks=tuple(remarks_on_rare(name, counts)))
 
     def _ordinal(self, name: str, values: pa.ChunkedArray) -> dict[str, Any]:
         levels = list(self.ordinals[name])

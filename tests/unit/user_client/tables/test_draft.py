@@ -190,6 +190,18 @@ class TestOther:
         assert "3 of its texts are in fewer than 5 rows" in remark
         assert "--other x" in remark
 
+    @pytest.mark.parametrize("rare", [["c"] * 2 + ["d"] * 4, ["c", "d"]])
+    def test_is_proposed_where_others_likely_have_texts_that_would_refuse_their_tables(
+        self, rare: list[str]
+    ) -> None:
+        (remark,) = draft_schema(with_label(x=["a", "a", "b", "b"] * 10 + rare), "y").remarks
+        assert "x: 2 of its texts are in fewer than 5 rows" in remark
+        assert "texts that the draft lacks, and a table with one is refused" in remark
+
+    @pytest.mark.parametrize("rare", [[], ["c"], ["c"] * 5 + ["d"] * 5])
+    def test_is_not_proposed_where_that_is_unlikely(self, rare: list[str]) -> None:
+        assert not draft_schema(with_label(x=["a", "a", "b", "b"] * 10 + rare), "y").remarks
+
 
 class TestRemarks:
     def remarks(self, **columns: Any) -> list[str]:
