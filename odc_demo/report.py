@@ -212,10 +212,12 @@ def _gains(evaluated: Mapping[str, Score | None]) -> Table:
             continue
         metrics.add({"roc_auc": "ROC-AUC", "accuracy": "accuracy", "r2": "R squared"}[found["metric"]])
         cells = [f"{found['rows']:,}", "-", f"{found['together']:.1%}", "-", "-"]
-        if found["alone"] is not None and found["gain_low"] is not None and found["gain_high"] is not None:
-            low, high = (100 * end for end in (found["gain_low"], found["gain_high"]))
+        if found["alone"] is not None:
             cells[1] = f"{found['alone']:.1%}"
             cells[3] = f"{100 * (found['together'] - found['alone']):+.1f}"
+            cells[4] = "too few rows"
+        if found["gain_low"] is not None and found["gain_high"] is not None:
+            low, high = (100 * end for end in (found["gain_low"], found["gain_high"]))
             cells[4] = f"{low:+.1f} to {high:+.1f}"
         table.add_row(hospital, *cells)
     table.caption = f"{' or '.join(sorted(metrics))}; gained in points" if metrics else None

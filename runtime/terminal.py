@@ -313,14 +313,15 @@ def score_in_words(score: Score) -> str:
     """Return what an institution gained, as far as it can tell."""
     unit, digits, percent, points = (1, 3, "", "") if score["metric"] == "r2" else (100, 1, " %", " points")
     words = f"{FIGURES[score['metric']]} together {unit * score['together']:.{digits}f}{percent}"
-    if score["alone"] is not None and score["gain_low"] is not None and score["gain_high"] is not None:
-        gained, low, high = (
-            f"{unit * value:+.{digits}f}"
-            for value in (score["together"] - score["alone"], score["gain_low"], score["gain_high"])
-        )
+    if score["alone"] is not None:
+        low, high = score["gain_low"], score["gain_high"]
+        interval = "too few rows for an interval"
+        # whatever a gain can be is how the wire says that there is none
+        if low is not None and high is not None and (score["metric"] == "r2" or (low, high) != (-1, 1)):
+            interval = f"95 % interval {unit * low:+.{digits}f} to {unit * high:+.{digits}f}"
         words += (
-            f", alone {unit * score['alone']:.{digits}f}{percent}, gained {gained}{points}"
-            f" (95 % interval {low} to {high})"
+            f", alone {unit * score['alone']:.{digits}f}{percent}, gained"
+            f" {unit * (score['together'] - score['alone']):+.{digits}f}{points} ({interval})"
         )
     return f"{words}, on {score['rows']:,} rows"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -35,7 +36,8 @@ class Comparison:
     together, alone : float
         ``alone`` is None if there is one model only.
     gain_low, gain_high : float
-        The ends of the 95 % interval of ``together - alone``; None if there is one model only.
+        The ends of the 95 % interval of ``together - alone``; None if there is one model only, or the rows
+        are too few (`too_few`).
     """
 
     metric: Metric
@@ -108,9 +110,7 @@ def compare(
 
     The interval is paired: the same rows make both scores, so what is hard about them cancels. Its width
     comes from the influence of each row on the difference, which for the ROC-AUC is that of DeLong [1]_.
-    It is approximate, and says nothing (the difference, 1 more or less, and 0 always within) where there are
-    fewer than `FEWEST_ROWS` rows, or events of survival, or where a class or label that the score is a mean
-    over has fewer than `FEWEST_OF_A_CLASS` rows with it or without it.
+    It is approximate, and there is none where `too_few` says why.
 
     Parameters
     ----------
@@ -133,26 +133,44 @@ def compare(
         return Comparison(metric, score, None, None, None)
     other, its_influence = measure(labels, np.asarray(alone, dtype=np.float64))
     gained = score - other
-    width = max(1.0, abs(gained))
-    if _are_enough(labels, task):  # fewer say nothing: two models that rank two rows alike are not the same
-        width = NORMAL_95 * float(np.std(influence - its_influence, ddof=1)) / len(labels) ** 0.5
+    if too_few(labels, task):
+        return Comparison(metric, score, other, None, None)
+    width = NORMAL_95 * float(np.std(influence - its_influence, ddof=1)) / len(labels) ** 0.5
     low, high = gained - width, gained + width
     if metric != "r2":  # which alone can be as far below 0 as it likes
         low, high = max(-1.0, low), min(1.0, high)
     return Comparison(metric, score, other, low, high)
 
 
-def _are_enough(labels: NDArray[Any], task: str) -> bool:
-    """Return whether the rows are enough for an interval, and those of all that the score is a mean over."""
-    counts: NDArray[Any] = np.zeros(0, np.int64)
-    if task == "survival":
-        return int((labels > 0).sum()) >= FEWEST_ROWS
+def too_few(labels: NDArray[Any], task: str, names: Sequence[str] = ()) -> str | None:
+    """Return why rows with these labels have no interval, in words; None if they have one.
+
+    There have to be `FEWEST_ROWS` rows, of survival with the event, and `FEWEST_OF_A_CLASS` with and without
+    each class or label that the score is a mean over: two models that rank two rows alike are not the same.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the classes or labels; by default their numbers.
+    """
+    rows = int((labels > 0).sum()) if task == "survival" else len(labels)
+    if rows < FEWEST_ROWS:
+        of_event = " with the event" if task == "survival" else ""
+        return f"an interval needs {FEWEST_ROWS} rows{of_event}, got {rows}"
     if task == "classes":
-        counts = np.unique(labels, return_counts=True)[1]
+        known, counts = np.unique(labels, return_counts=True)
+        few, what = known[counts < FEWEST_OF_A_CLASS], "rows of each class"
     elif task == "multilabel":
-        counts = _one_by_one(labels, 8 * labels.dtype.itemsize).sum(axis=0)
-    fewer = np.minimum(counts, len(labels) - counts)  # the smaller side of each; 0 of what does not count
-    return len(labels) >= FEWEST_ROWS and not ((fewer > 0) & (fewer < FEWEST_OF_A_CLASS)).any()
+        having = _one_by_one(labels, 8 * labels.dtype.itemsize).sum(axis=0)
+        fewer = np.minimum(having, len(labels) - having)  # 0 of a label that does not count
+        few = np.flatnonzero((fewer > 0) & (fewer < FEWEST_OF_A_CLASS))
+        what = "rows with each label and as many without"
+    else:
+        return None
+    if not len(few):
+        return None
+    which = ", ".join(names[number] if names else str(number) for number in few.tolist())
+    return f"an interval needs {FEWEST_OF_A_CLASS} {what}; too few for {which}"
 
 
 def _metric_for(labels: NDArray[Any], task: str) -> Metric:

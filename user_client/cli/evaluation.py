@@ -46,12 +46,12 @@ _JUDGED: Final = (
     "joined_rows",
 )
 """The results that are shown in words of their own."""
+_UNCLEAR: Final = "whether that is a gain is unclear: "
 _VERDICTS: Final = {
     "gain": "the gain is clear: on rows like these, the collaboration predicts better than you do alone",
     "loss": "the loss is clear: on rows like these, you predict better alone than with the collaboration",
     "unclear": (
-        "whether that is a gain is unclear: the interval contains 0; more rows would tell more, from"
-        " another table with labels"
+        f"{_UNCLEAR}the interval contains 0; more rows would tell more, from another table with labels"
     ),
     "no comparison": (
         "there is no model of your own rows alone to compare with: those that were sent have fewer than two"
@@ -109,7 +109,7 @@ def report(context: click.Context, collaboration: str | None, wait: float, as_js
 def _evaluation_lines(found: Evaluation) -> Iterator[str]:
     drawn = "" if found.rows == found.of_rows else f" drawn from {found.of_rows:,}"
     yield f"{score_in_words(found.score)}{drawn}{' kept back' if found.kept_back else ' of another table'}"
-    yield _VERDICTS[found.verdict]
+    yield _VERDICTS[found.verdict] if found.too_few is None else f"{_UNCLEAR}{found.too_few}"
     if not found.kept_back:
         yield ("no row of this table was kept back here: if some of them were sent, both scores are too good")
     for name, scores in (("together", found.together_in_classes), ("alone", found.alone_in_classes)):

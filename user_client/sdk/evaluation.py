@@ -22,7 +22,7 @@ from user_client.custody.round_directory import ERRORS_FILE, EVALUATION_FILE, Ro
 from user_client.custody.scratch import Scratch
 from user_client.errors import NothingKeptBackError
 from user_client.rows import sample_of
-from user_client.scores import Metric, can_be_scored, compare, label_scores
+from user_client.scores import Metric, can_be_scored, compare, label_scores, too_few
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out
 from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.sdk.predictor import Predictor
@@ -73,6 +73,9 @@ class Evaluation:
     trained : str, optional
         The kind of our own model of the shared rows, if `Round.train` has made one: then ``together`` is its
         score, and not that of the model that all have.
+    too_few : str, optional
+        Why these rows tell no interval of the gain, in words; then there are no ``gain_low`` and
+        ``gain_high``.
     """
 
     rows: int
@@ -92,10 +95,11 @@ class Evaluation:
     of_class: str | None = None
     without_rows: tuple[str, ...] = ()
     trained: str | None = None
+    too_few: str | None = None
 
     @property
     def score(self) -> Score:
-        """The part of it that may be sent."""
+        """The part of it that may be sent, as it is sent where the rows tell an interval."""
         return {
             "rows": self.rows,
             "metric": self.metric,
@@ -108,8 +112,10 @@ class Evaluation:
     @property
     def verdict(self) -> Verdict:
         """Whether these rows show that the collaboration helped: only an interval without zero does."""
-        if self.gain_low is None or self.gain_high is None:
+        if self.alone is None:
             return "no comparison"
+        if self.gain_low is None or self.gain_high is None:
+            return "unclear"
         return "gain" if self.gain_low > 0 else "loss" if self.gain_high < 0 else "unclear"
 
     @property
@@ -130,7 +136,7 @@ class Evaluation:
         """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
         # earlier versions have scored all rows, of one label, and named no class and no model of our own
         earlier = {"of_rows": value["rows"], "by_label": {}, "of_class": None, "without_rows": ()}
-        value = {**earlier, "trained": None, **value}
+        value = {**earlier, "trained": None, "too_few": None, **value}
         value["without_rows"] = tuple(value["without_rows"])
         content = {name: value[name] for name in cls.__dataclass_fields__ if name not in _IN_CLASSES}
         fit = content["local_fit"]
@@ -202,6 +208,7 @@ def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: 
         without_rows=absent,
         by_label=_by_label(terms, labels, together, alone) if terms.task == "multilabel" else {},
         trained=predictor.kind if is_trained(directory) else None,
+        too_few=None if alone is None else too_few(labels, terms.task, classes or label.columns),
     )
 
 
@@ -218,8 +225,9 @@ def _by_label(
 
 
 def _sent(session: Session, directory: RoundDirectory, terms: Terms, found: Evaluation) -> Evaluation:
+    told = found.score if found.too_few is None else {**found.score, **_whole_range(found)}
     score = {  # a hundredth of a point: nobody needs the digits behind it
-        name: round(value, 4) if isinstance(value, float) else value for name, value in found.score.items()
+        name: round(value, 4) if isinstance(value, float) else value for name, value in told.items()
     }
     message = MemberScore(
         collaboration_id=terms.collaboration_id,
@@ -231,6 +239,14 @@ def _sent(session: Session, directory: RoundDirectory, terms: Terms, found: Eval
     sent = Evaluation(**{**vars(found), "sent": True})
     _store(directory, sent)
     return sent
+
+
+def _whole_range(found: Evaluation) -> dict[str, float]:
+    """Return what stands on the wire for no interval: all that a gain can be; of R squared, 0 is within."""
+    gained = found.together - (found.alone or 0.0)
+    width = max(1.0, abs(gained))
+    low, high = (gained - width, gained + width) if found.metric == "r2" else (-1.0, 1.0)
+    return {"gain_low": low, "gain_high": high}
 
 
 def _store(directory: RoundDirectory, found: Evaluation) -> None:

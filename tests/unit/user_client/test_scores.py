@@ -17,6 +17,7 @@ from user_client.scores import (
     concordance,
     label_scores,
     roc_auc,
+    too_few,
 )
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -128,7 +129,8 @@ def test_without_another_model_there_is_no_gain() -> None:
 
 def test_one_row_tells_nothing_of_the_gain() -> None:
     found = compare(np.array([1]), np.array([[0.1, 0.9]]), np.array([[0.1, 0.9]]))
-    assert (found.together, found.gain_low, found.gain_high) == (1.0, -1.0, 1.0)
+    assert (found.together, found.alone, found.gain_low, found.gain_high) == (1.0, 1.0, None, None)
+    assert too_few(np.array([1]), "classes") == "an interval needs 10 rows, got 1"
 
 
 @pytest.mark.parametrize(("of_one", "of_other", "is_told"), [(1, 1, False), (4, 90, False), (5, 90, True)])
@@ -137,7 +139,23 @@ def test_few_rows_of_a_class_tell_nothing_of_the_gain(of_one: int, of_other: int
     labels = np.array([1] * of_one + [0] * of_other)
     sure = np.eye(2)[labels]
     found = compare(labels, sure, sure)
-    assert (found.gain_low, found.gain_high) == ((0, 0) if is_told else (-1, 1))
+    assert (found.gain_low, found.gain_high) == ((0, 0) if is_told else (None, None))
+    assert (too_few(labels, "classes", ("well", "ill")) is None) == is_told
+
+
+def test_who_gets_no_interval_is_told_of_which_class_or_label_there_are_too_few_rows() -> None:
+    several = np.repeat([0, 1, 2, 3], [40, 4, 9, 2])
+    of_each = "an interval needs 5 rows of each class; too few for b, d"
+    assert too_few(several, "classes", ("a", "b", "c", "d")) == of_each
+    assert too_few(several[:49], "classes") == "an interval needs 5 rows of each class; too few for 1"
+    bits = np.array([0b00] * 10 + [0b01] * 10 + [0b11] * 4, np.uint8)
+    said = "an interval needs 5 rows with each label and as many without; too few for asthma"
+    assert too_few(bits, "multilabel", ("copd", "asthma")) == said
+    assert too_few(np.array([0b01] * 16 + [0b00] * 4, np.uint8), "multilabel", ("copd", "asthma")) is not None
+    assert too_few(bits[:20], "multilabel", ("copd", "asthma")) is None  # no row has the other
+    times = np.array([1.0] * 9 + [-2.0] * 50)
+    assert too_few(times, "survival") == "an interval needs 10 rows with the event, got 9"
+    assert too_few(times, "number") is None
 
 
 def test_an_interval_ends_where_no_gain_can_be() -> None:
@@ -255,8 +273,9 @@ def test_rows_with_the_same_labels_have_an_accuracy_alone() -> None:
 
 def clear(labels: NDArray[Any], together: Any, alone: Any, task: Any) -> bool:
     found = compare(labels, np.asarray(together), np.asarray(alone), task)
-    assert found.gain_low is not None
-    assert found.gain_high is not None
+    if found.gain_low is None or found.gain_high is None:
+        assert too_few(labels, task)
+        return False
     return not found.gain_low <= 0 <= found.gain_high
 
 

@@ -54,6 +54,20 @@ def test_a_person_reads_together_alone_and_gained(odc: Odc, sent: bool) -> None:
     assert (found["together_in_classes"]["bins"], found["alone_in_classes"]["ece"]) == (None, None)
 
 
+def test_too_few_rows_have_no_interval_and_are_told_why(odc: Odc) -> None:
+    odc.consortium.until_released(**KEEPING)
+    odc("receive")
+    few = csv(odc.consortium.directory / "few.csv", rows(5, 8))
+    said = odc("evaluate", few, "--send").out
+    assert re.search(r"gained [+-]\d+\.\d points \(too few rows for an interval\), on 8 rows", said)
+    assert "whether that is a gain is unclear: an interval needs 10 rows, got 8\n" in said
+    (sent,) = odc("report", "--json").json["report"]["member_scores"]
+    assert (sent["gain_low"], sent["gain_high"]) == (-1, 1)
+    found = odc("evaluate", few, "--json").json
+    assert (found["gain_low"], found["gain_high"], found["verdict"]) == (None, None, "unclear")
+    assert found["too_few"] == "an interval needs 10 rows, got 8"
+
+
 def test_rows_enough_have_a_calibration_table_for_both_models(odc: Odc) -> None:
     odc.consortium.until_released(**KEEPING)
     odc("receive")

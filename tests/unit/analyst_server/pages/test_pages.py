@@ -186,6 +186,15 @@ def test_the_report_says_what_an_institution_has_measured() -> None:
     assert f"hospital-a: {words}." in Reader(report_page(scored)).texts
 
 
+def test_an_institution_of_too_few_rows_has_no_interval() -> None:
+    score = {"rows": 9, "metric": "roc_auc", "together": 0.875, "alone": 0.75}
+    gain = {"gain_low": -1.0, "gain_high": 1.0}
+    scored = report(member_scores=[{"party": "hospital-a", **score, **gain, "received_at": 1}])
+    words = "alone 75.0 %, gained +12.5 points (too few rows for an interval), on 9 rows"
+    assert words in report_text(scored)
+    assert words in report_page(scored)
+
+
 def test_an_institution_without_a_model_of_its_own_has_gained_nothing_that_it_could_tell() -> None:
     score = {"rows": 1057, "metric": "accuracy", "together": 1.0, "alone": None}
     gain = {"gain_low": None, "gain_high": None}
