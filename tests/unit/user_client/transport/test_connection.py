@@ -371,10 +371,10 @@ def full() -> httpx.Response:
 
 
 def test_a_full_disk_is_asked_again_when_the_analyst_says_so() -> None:
-    server, pauses = InTurn(full(), full(), OK), Pauses()
+    server, pauses = InTurn(full(), full(), full(), full(), OK), Pauses()
     assert connect(server, pauses).request("POST", "/x").status == 200
     assert all(10 <= pause_s <= 12.5 for pause_s in pauses)
-    assert len(set(pauses)) == 2  # not everybody at the same moment
+    assert len(set(pauses)) > 1  # not everybody at the same moment; there are 256 of them
 
 
 def test_a_disk_that_stays_full_is_told_in_the_end() -> None:
