@@ -26,25 +26,20 @@ class UnfitRows:
     by_column : dict of str to list of int
         The numbers of the rows in the whole table, by the column with such a field. A row with several is
         noted once.
-    rows : set of int
-        These numbers.
     first : FieldError, optional
         Why the first of them has none.
     """
 
     by_column: dict[str, list[int]] = field(default_factory=dict)
-    rows: set[int] = field(default_factory=set)
     first: FieldError | None = None
 
     def __len__(self) -> int:
         """Return how many rows have no prediction."""
-        return len(self.rows)
+        return sum(self.counts.values())
 
     def note(self, error: FieldError) -> None:
-        """Note the rows of an error, which are numbered as in the whole table."""
-        if new := [row for row in error.rows.tolist() if row not in self.rows]:
-            self.by_column.setdefault(error.column, []).extend(new)
-            self.rows.update(new)
+        """Note the rows of an error, which are numbered as in the whole table; none may be noted before."""
+        self.by_column.setdefault(error.column, []).extend(error.rows.tolist())
         self.first = self.first or error
 
     @property

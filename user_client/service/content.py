@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from protocol.labels import MultiLabel, SurvivalLabel
@@ -49,18 +50,28 @@ class PredictionRequest(BaseModel):
         return self.read(schema, refuse)
 
     def read(self, schema: Schema, note: Callable[[FieldError], None]) -> pa.Table:
-        """Return the same; ``note`` takes each field that is not there, or no text, and it is empty."""
-        columns = {}
+        """Return the same; ``note`` takes the first field of a row that is not there, or no text.
+
+        All such fields are empty in the table.
+        """
+        columns, noted = {}, np.zeros(len(self.rows), bool)
+
+        def note_new(name: str, rows: NDArray[np.bool_], words: str) -> None:
+            nonlocal noted
+            if (new := rows & ~noted).any():
+                note(FieldError(name, rows_of(new), words))
+            noted |= rows
+
         for name in columns_of(schema):
-            lacks = np.array([name not in row for row in self.rows])
-            if lacks.any():
-                note(FieldError(name, rows_of(lacks), "the column is missing in this row"))
+            note_new(
+                name, np.array([name not in row for row in self.rows]), "the column is missing in this row"
+            )
             texts = [_as_text(row.get(name)) for row in self.rows]
             try:
                 columns[name] = pa.array(texts, pa.string())
             except UnicodeEncodeError:  # JSON can name half of a character
                 odd = np.array([text is not None and not _is_unicode(text) for text in texts])
-                note(FieldError(name, rows_of(odd), "the text is no Unicode"))
+                note_new(name, odd, "the text is no Unicode")
                 columns[name] = pa.array(texts, pa.string(), mask=odd)
         return pa.table(columns)
 
@@ -169,7 +180,8 @@ def predicted(asked: PredictionRequest, predictor: Predictor) -> PredictionAnswe
         return PredictionAnswer.model_construct(predictions=[*answers(found)])
     unfit = UnfitRows()
     table = asked.read(predictor.schema, unfit.note)
-    read = np.delete(np.arange(table.num_rows), np.array(sorted(unfit.rows), np.int64) - 1)
+    refused = [row - 1 for rows in unfit.by_column.values() for row in rows]
+    read = np.delete(np.arange(table.num_rows), refused)
     table = table.take(read)
     fitting = fitting_places(table, predictor.schema, lambda error: unfit.note(error.in_rows(read + 1)))
     rows: list[Prediction | None] = [None] * len(asked.rows)
