@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,15 +19,19 @@ from user_client.cli.options import (
     round_of,
     show,
 )
-from user_client.cli.parts import naming_skip_unfit, predictor_with
+from user_client.cli.parts import predictor_with
 from user_client.cli.progress import busy, reading
 from user_client.cli.table_options import reads_table, table_argument
+from user_client.errors import FieldError
 from user_client.sdk.next_steps import prediction_in_words
 from user_client.sdk.parts import JoinedPredictor
 from user_client.sdk.round import Round
 from user_client.sdk.shared_rows import have_come
 from user_client.sdk.unfit_rows import UnfitRows
 from user_client.tables import OUTPUT, Source, is_parquet, read_parts, table_writer, without_formulas
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +157,7 @@ def predict(
             read_parts(watched), keep=keep, thresholds=thresholds, coverage=interval, unfit=unfit
         )
         if not skip_unfit and answering is predictor:  # parts of others are of whole tables
-            parts = naming_skip_unfit(parts)
+            parts = _naming_skip_unfit(parts)
         empty = next(parts)
         with table_writer(out, empty.schema) as write:
             for part in parts:
@@ -170,6 +175,15 @@ def predict(
         if unfit is not None:
             value["unfit"] = {"rows": len(unfit), "by_column": unfit.counts}
         show(as_json, value, lambda: f"{rows - len(unfit or ())} predictions written to {out}")
+
+
+def _naming_skip_unfit(predicted: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the same predictions; the hint of an error about some rows names the option that skips them."""
+    try:
+        yield from predicted
+    except FieldError as error:
+        error.hint += "; --skip-unfit predicts for all rows that fit, and leaves the others empty"
+        raise
 
 
 def _threshold(text: str) -> tuple[str, float]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -20,15 +20,11 @@ from user_client.cli.options import (
 )
 from user_client.cli.progress import reading
 from user_client.cli.table_options import reads_table, table_argument
-from user_client.errors import FieldError
 from user_client.sdk.joined_rows import own_group
 from user_client.sdk.parts import JoinedPredictor, make_part
 from user_client.sdk.predictor import Predictor
 from user_client.sdk.round import Round
 from user_client.tables import Source, read_parts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @click.command()
@@ -72,15 +68,6 @@ def predictor_with(chosen: Round, files: Sequence[Path]) -> tuple[Predictor, Pre
         return predictor, predictor
     joined = JoinedPredictor(chosen.directory, files)
     return joined.predictor, joined
-
-
-def naming_skip_unfit(predicted: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the same predictions; the hint of an error about some rows names the option that skips them."""
-    try:
-        yield from predicted
-    except FieldError as error:
-        error.hint += "; --skip-unfit predicts for all rows that fit, and leaves the others empty"
-        raise
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (part,)
