@@ -15,8 +15,9 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 _MAPPED_FROM_BYTES: Final = 2**20
-_KEPT_BYTES: Final = 4 * 2**20
-"""What the heap keeps of memory that was freed last: the system clears what it returns and takes again."""
+_KEPT_BYTES: Final = 16 * 2**20
+"""What the heap keeps of memory that was freed last: the system clears what it returns and takes again. What
+is made of a part of a table while it is encoded has room in it."""
 _SAYS_SO: Final = ("std::bad_alloc", "Failed to allocate memory", "Cannot allocate memory")
 """In the texts of libraries in C++, whose errors are of kinds of their own."""
 

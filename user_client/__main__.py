@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from runtime.memory import return_what_is_freed
@@ -24,6 +25,8 @@ def main() -> None:
 def load() -> Group:
     """Return the Click application, in a process that is `odc` and nothing else."""
     return_what_is_freed()
+    # blocks of rows are small: a second thread of OpenBLAS would wait for the first, on the core that reads
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
     leave_out("httpx._main")  # httpx looks for its own command, which loads Rich
     leave_out("pandas")  # Arrow looks for it at the first array; it takes a tenth of a second, for nothing
     from user_client.cli.main import app

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+T = TypeVar("T")
 Matrix64 = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 _NUMBERS_AT_ONCE: Final = 2**16
@@ -86,19 +86,36 @@ class Rows:
 
         A thread reads the next block while one is in use.
         """
-        yield from _read_ahead([block.rows for block, length in self._blocks if length])
+        yield from self.mapped(lambda block: block)
+
+    def mapped(self, function: Callable[[Matrix64], T]) -> Iterator[T]:
+        """Yield what a function returns of each block, in their order.
+
+        A thread reads the next block, and calls the function, while what it has returned is in use.
+        """
+
+        def of_block(block: Block) -> T:
+            return function(block.rows())
+
+        blocks = [block for block, length in self._blocks if length]
+        if len(blocks) < 2:
+            yield from map(of_block, blocks)
+            return
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(of_block, blocks[0])
+            for following in blocks[1:]:
+                found, coming = coming.result(), pool.submit(of_block, following)
+                yield found
+            yield coming.result()
 
     def take(self, numbers: Numbers) -> Matrix64:
         """Return some rows, by their numbers in ascending order."""
-        found, start, places, loads = np.empty((len(numbers), self.shape[1])), 0, [], []
+        found, start = np.empty((len(numbers), self.shape[1])), 0
         for block, length in self._blocks:
             first, last = np.searchsorted(numbers, [start, start + length])
             if first < last:
-                places.append(slice(first, last))
-                loads.append(partial(block.take, numbers[first:last] - start))
+                found[first:last] = block.take(numbers[first:last] - start)
             start += length
-        for place, rows in zip(places, _read_ahead(loads), strict=True):
-            found[place] = rows
         return found
 
     def where(self, chosen: NDArray[np.bool_]) -> Rows:
@@ -115,19 +132,6 @@ class Rows:
             left.append(replace(block, chosen=here))
             start += length
         return Rows(left, self.shape[1])
-
-
-def _read_ahead(loads: Sequence[Callable[[], Matrix64]]) -> Iterator[Matrix64]:
-    """Yield what some functions return."""
-    if len(loads) < 2:
-        yield from (load() for load in loads)
-        return
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(loads[0])
-        for following in loads[1:]:
-            found, coming = coming.result(), pool.submit(following)
-            yield found
-        yield coming.result()
 
 
 def blocks_of(rows: Rows | Matrix64) -> Iterator[Matrix64]:

@@ -117,13 +117,13 @@ class Size:
 
 
 def prepare_products(size: Size) -> float:
-    """Return the flops of an institution's products: ``2 n m (m + 2 l + k)``, and those of rows measured.
+    """Return the flops of an institution's products: ``2 n m (m + l + k)``, and those of rows measured.
 
-    ``X.T @ X``; ``X.T @ Y`` of k classes; ``X F``, for what leaves and for what a row has along F. What these
-    risk is measured on s rows, with ``2 s (m + l)^2`` flops.
+    ``X.T @ X``; ``X.T @ Y`` of k classes; ``X F``. What rows risk is measured on s of them, with
+    ``2 s (m + l)^2`` flops.
     """
     n, m, latent_dim = size.rows, size.features, size.latent_dim
-    of_rows = 2.0 * n * m * (m + 2 * latent_dim + size.classes)
+    of_rows = 2.0 * n * m * (m + latent_dim + size.classes)
     return of_rows + 2.0 * _measured_rows(size) * (m + latent_dim) ** 2
 
 

@@ -1,4 +1,4 @@
-"""The same uplinks to the analyst, to a server that stores them and to one that discards them, in turns."""
+"""The same uplinks to the analyst, and to servers that check and store, store, or discard them, in turns."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ CLIENTS: Final = 8
 LATENT_DIM: Final = 9
 """Chunks end inside a row, as they do for most widths."""
 MIB: Final = 2**20
+SINKS: Final[Mapping[str, Sequence[str]]] = {"checking": ("--check",), "storing": (), "discarding": ()}
+"""What each of the other servers is told; all but the last store what comes."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def measure(folder: Path, total_bytes: int, pairs: int) -> report.Report:
         scale.start(scene)
         crowd = _joined(scene)
         targets = {"analyst": Target(scene.analyst.url, scene.server)}
-        for kind in ("storing", "discarding"):
+        for kind in SINKS:
             targets[kind] = stack.enter_context(_sink(scene, kind))
         senders = [Sender(crowd.identity(name), crowd.root_pem) for name in names[1:]]
         crew = stack.enter_context(Crew(senders))
@@ -75,9 +77,13 @@ def add_claims(found: report.Report) -> None:
     for row in found.rows:
         if "seconds" in row:
             seconds.setdefault(row["server"], []).append(row["seconds"])
-    for kind, bound in (("storing", 0.8), ("discarding", 0.0)):
-        ratio = float(np.median(np.divide(seconds[kind], seconds["analyst"])))
-        name = "ingest_vs_tls_sink" if kind == "storing" else "ingest_vs_discarding_sink"
+    for name, one, other, bound in (
+        ("ingest_vs_tls_sink", "analyst", "storing", 0.8),
+        ("ingest_vs_checking_sink", "analyst", "checking", 0.0),
+        ("ingest_vs_discarding_sink", "analyst", "discarding", 0.0),
+        ("checking_vs_tls_sink", "checking", "storing", 0.0),
+    ):
+        ratio = float(np.median(np.divide(seconds[other], seconds[one])))
         found.claim(name, ratio, "of its throughput", ">=", bound)
     memory = found.rows[-1]
     growth = (memory["server_peak_mb"] - memory["server_rss_mb"]) * MIB / 1e6
@@ -156,7 +162,7 @@ def _sink(scene: scale.Scene, kind: str) -> Iterator[Target]:
     port, folder = free_port(), scene.folder / kind
     folder.mkdir()
     words = ["--identity", str(scene.analyst.data_dir / "identity"), "--port", str(port)]
-    words += ["--folder", str(folder)] if kind == "storing" else []
+    words += [*SINKS[kind], *(["--folder", str(folder)] if kind != "discarding" else [])]
     command = [sys.executable, "-m", "benchmarks.ingest.sinks", *words]
     environment = {**clean_environment(), "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:

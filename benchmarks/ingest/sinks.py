@@ -1,8 +1,9 @@
 """Servers that take the uplinks of the product's client and do less with them than the analyst: a process.
 
 Each is asyncio with mutual TLS 1.3 and no web framework. It reads a request's head and then counts bytes.
-One that stores writes what comes to a file and syncs that file once, before it answers; one that discards
-does not look at the bytes. Neither checks a digest or keeps a record.
+One that stores writes what comes to a file and syncs that file once, before it answers; one that checks does
+so too, with the digest and the values of every chunk checked by the product's own code before; one that
+discards does not look at the bytes. None of them keeps a record, or can take an upload up again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ import ssl
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from protocol.arrays import Layout, StreamReader, check_values
+from protocol.envelope import decode_stored
+from protocol.messages import UplinkManifest
 from protocol.operations import BEGIN_UPLINK
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]{1,18})\r\n", re.IGNORECASE)
@@ -45,10 +49,13 @@ class Sink(asyncio.Protocol):
                 return
             self._begin()
         self._left_bytes -= len(data)
-        if self._file is not None:
-            self._file.write(data)
+        self._take(data)
         if not self._left_bytes:
             self._end()
+
+    def _take(self, data: bytes) -> None:
+        if self._file is not None:
+            self._file.write(data)
 
     def _begin(self) -> None:
         length = _LENGTH.search(self._head + b"\r\n")
@@ -75,12 +82,36 @@ class Sink(asyncio.Protocol):
         self._transport.write(head.encode() + body)
 
 
+class CheckingSink(Sink):
+    """One connection whose bytes are checked as the analyst checks them, but for the lengths of rows."""
+
+    def __init__(self, folder: Path | None) -> None:
+        super().__init__(folder)
+        self._manifest = bytearray()
+
+    def _take(self, data: bytes) -> None:
+        if self._file is None:
+            self._manifest += data
+            return
+        for chunk in self._reader.feed(data):
+            check_values(self._layout, chunk)
+            self._file.write(chunk.data)
+
+    def _end(self) -> None:
+        if self._is_opening():
+            manifest = decode_stored(UplinkManifest, bytes(self._manifest))
+            self._manifest.clear()
+            self._layout = Layout(manifest.arrays, manifest.chunk_bytes)
+            self._reader = StreamReader(self._layout, reuses_room=True)
+        super()._end()
+
+
 def _sync(file: BinaryIO) -> None:
     with file:
         os.fsync(file.fileno())
 
 
-async def serve(identity: Path, port: int, folder: Path | None) -> None:
+async def serve(identity: Path, port: int, folder: Path | None, *, checks: bool) -> None:
     """Serve with the certificate of a directory, and store in ``folder``, if there is one, until killed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -88,8 +119,9 @@ async def serve(identity: Path, port: int, folder: Path | None) -> None:
     context.load_verify_locations(identity / "root.pem")
     context.verify_mode = ssl.CERT_REQUIRED
     context.num_tickets = 0
+    kind = CheckingSink if checks else Sink
     server = await asyncio.get_running_loop().create_server(
-        lambda: Sink(folder), "127.0.0.1", port, ssl=context
+        lambda: kind(folder), "127.0.0.1", port, ssl=context
     )
     print("up", flush=True)
     await server.serve_forever()
@@ -101,8 +133,9 @@ def main() -> None:
     parser.add_argument("--identity", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--folder", type=Path, help="store there; without it, discard")
+    parser.add_argument("--check", action="store_true", help="check digests and values first")
     given = parser.parse_args()
-    asyncio.run(serve(given.identity, given.port, given.folder))
+    asyncio.run(serve(given.identity, given.port, given.folder, checks=given.check))
 
 
 if __name__ == "__main__":

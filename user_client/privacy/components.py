@@ -84,6 +84,12 @@ def can_search() -> bool:
     return importlib.util.find_spec("sklearn") is not None
 
 
+def has_enough(rep: NDArray[Any]) -> bool:
+    """Return whether an uplink, (n, l), has rows enough for the search to tell anything."""
+    rows, directions = rep.shape
+    return bool(rows >= ROWS_PER_DIRECTION * directions)
+
+
 def two_valued(rows: Matrix64) -> tuple[NDArray[np.intp], Mask]:
     """Return which features take exactly two values, (k,), and where they take the larger one, (n, k)."""
     low, high = rows.min(axis=0, initial=np.inf), rows.max(axis=0, initial=-np.inf)
@@ -134,7 +140,7 @@ def search_blindly(
     BlindFindings or None
         None if scikit-learn is missing, or there are too few rows to tell anything.
     """
-    if not can_search() or len(rep) < ROWS_PER_DIRECTION * rep.shape[1]:
+    if not can_search() or not has_enough(rep):
         return None
     import sklearn.decomposition  # noqa: F401  # takes a second of its own, which is not the search's
 

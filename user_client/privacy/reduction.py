@@ -6,7 +6,7 @@ alone. It does not bound what they find out: `information` does, and attacks on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Final
@@ -72,18 +72,23 @@ def hidden_share(rows: Matrix64, secret_basis: Matrix64, *, rep: Matrix64 | None
     .. [1] Nosaka and Yoshise, Data Collaboration Analysis Over Matrix Manifolds, Definition 2.6.
     """
     projected = rows @ secret_basis
-    return _lost_share(rows, projected, projected if rep is None else rep, secret_basis)
+    return hidden_shares(rows, projected, [projected if rep is None else rep], secret_basis)[0]
 
 
-def _lost_share(rows: Matrix64, projected: Matrix64, told: Matrix64, secret_basis: Matrix64) -> Matrix64:
-    """Return ``||x - x~ F^+|| / ||x||``; ``projected`` is x F, and ``told`` x~."""
-    energy = np.einsum("ij,ij->i", rows, rows)
+def _lost_share(
+    rows: Matrix64, energy: Matrix64, projected: Matrix64, told: Matrix64, secret_basis: Matrix64
+) -> Matrix64:
+    """Return ``||x - x~ F^+|| / ||x||``; ``energy`` is ``||x||**2``, ``projected`` x F, and ``told`` x~."""
     # of x - x~ F^+ without a matrix as large as the rows
-    lost = energy - 2 * np.einsum("ij,ij->i", projected, told) + np.einsum("ij,ij->i", told, told)
+    lost = energy - 2 * np.einsum("ij,ij->i", projected, told) + _squared_lengths(told)
     few_digits = lost < _FEW_DIGITS * energy
     if few_digits.any():
         lost[few_digits] = np.square(rows[few_digits] - told[few_digits] @ secret_basis.T).sum(axis=1)
     return np.asarray(np.sqrt(np.divide(lost, energy, out=np.zeros_like(lost), where=energy > 0)))
+
+
+def _squared_lengths(rows: Matrix64) -> Matrix64:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def reduction_risk(
@@ -93,50 +98,42 @@ def reduction_risk(
 
     Of more than `MEASURED_ROWS` rows, those of a part of them. Rows and ``rep`` have the same blocks.
     """
-    found = _Risk.of(len(rows))
+    found = Shares(len(rows))
     projected = repeat(None) if rep is None else blocks_of(rep)
     for block, sent in zip(blocks_of(rows), projected, strict=False):
         found.add(hidden_share(block, secret_basis, rep=sent))
-    return found.result()
+    return found.risk()
 
 
-def reduction_risks(
-    rows: Rows, secret_basis: Matrix64, rep: Rows
-) -> tuple[ReductionRisk | None, ReductionRisk | None]:
-    """Return both of `reduction_risk`, without ``rep`` and with it, and read the rows once."""
-    without, with_rep = _Risk.of(len(rows)), _Risk.of(len(rows))
-    for block, sent in zip(rows.blocks(), rep.blocks(), strict=True):
-        projected = block @ secret_basis
-        without.add(_lost_share(block, projected, projected, secret_basis))
-        with_rep.add(_lost_share(block, projected, sent, secret_basis))
-    return without.result(), with_rep.result()
+def hidden_shares(
+    rows: Matrix64, projected: Matrix64, reps: Sequence[Matrix64], secret_basis: Matrix64
+) -> list[Matrix64]:
+    """Return `hidden_share` for each of several x~ of the same rows; ``projected`` is ``x F``."""
+    energy = _squared_lengths(rows)
+    return [_lost_share(rows, energy, projected, rep, secret_basis) for rep in reps]
 
 
-@dataclass
-class _Risk:
-    """The quantiles of shares that come block by block."""
+class Shares:
+    """What a projection drops of rows that come block by block."""
 
-    measured: NDArray[np.int64]
-    kept: Matrix64
-    least: float = np.inf
-    start: int = 0
-
-    @classmethod
-    def of(cls, rows: int) -> _Risk:
-        measured = sample_of(rows, MEASURED_ROWS, np.random.default_rng(0))
-        return cls(measured, np.empty(len(measured)))
+    def __init__(self, rows: int) -> None:
+        """Take the shares of so many rows."""
+        self._measured = sample_of(rows, MEASURED_ROWS, np.random.default_rng(0))
+        self._kept = np.empty(len(self._measured))
+        self._least, self._start = np.inf, 0
 
     def add(self, shares: Matrix64) -> None:
-        self.least = min(self.least, float(shares.min()))
-        first, last = np.searchsorted(self.measured, [self.start, self.start + len(shares)])
-        self.kept[first:last] = shares[self.measured[first:last] - self.start]
-        self.start += len(shares)
+        self._least = min(self._least, float(shares.min()))
+        first, last = np.searchsorted(self._measured, [self._start, self._start + len(shares)])
+        self._kept[first:last] = shares[self._measured[first:last] - self._start]
+        self._start += len(shares)
 
-    def result(self) -> ReductionRisk | None:
-        if not self.start:
+    def risk(self) -> ReductionRisk | None:
+        """Return their quantiles, or None if there are none."""
+        if not self._start:
             return None
-        low, middle = np.quantile(self.kept, [0.01, 0.5], overwrite_input=True)
-        return ReductionRisk(self.least, float(low), float(middle))
+        low, middle = np.quantile(self._kept, [0.01, 0.5], overwrite_input=True)
+        return ReductionRisk(self._least, float(low), float(middle))
 
 
 def rows_below(rows: Rows | Matrix64, axes: Matrix64, threshold: float) -> NDArray[np.int64]:

@@ -224,7 +224,9 @@ def _independent_components(uplink: Exposed, seconds: float) -> Attack:
     tried = Attack("independent components", "the analyst", "columns", ran=False)
     if not components.can_search():
         return tried
-    _, values = components.two_valued(uplink.rows)
+    features, values = components.two_valued(uplink.rows)
+    if not len(features) and components.has_enough(uplink.rep):
+        return replace(tried, ran=True)  # there is no such column that the search could find
     published = components.shares_by_class(values, uplink.groups, uplink.group_count)
     found = apart(  # its libraries take a quarter of the memory that preparing a table does
         components.search_blindly,

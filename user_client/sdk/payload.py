@@ -18,7 +18,6 @@ from metering.formulas import uplink as uplink_formula
 from protocol.arrays import (
     dequantise,
     digest_in_chunks,
-    largest_of,
     little_endian,
     quantise,
     quantise_by,
@@ -38,7 +37,6 @@ from user_client.privacy.reduction import (
     ReductionRisk,
     ThresholdRisk,
     reduction_risk,
-    reduction_risks,
     threshold_risk,
 )
 from user_client.rows import Matrix64, Rows
@@ -108,7 +106,7 @@ class Payload:
 
         Raises `RowTooLongError` for a row that the analyst would refuse.
         """
-        blocks = map(self._rounded, self.rep.blocks())
+        blocks = self.rep.mapped(self._rounded)
         yield _written(file, REP, self.rep_dtype, self.rep.shape, blocks, bounds)
         for name, array, dtype in self.others:
             yield _written(file, name, dtype, array.shape, [array], bounds)
@@ -123,10 +121,7 @@ def payload_of(terms: Terms, treated: Treated, anchor_rep: Matrix64) -> Payload:
     rep_scale, anchor_values = None, anchor_rep
     scales: list[tuple[str, AnyArray, Dtype]] = []
     if terms.rep_dtype == "i1":
-        largest = np.zeros(treated.rep.shape[1])
-        for block in treated.rep.blocks():
-            largest = np.maximum(largest, largest_of(block))
-        rep_scale = scale_of(largest)
+        rep_scale = scale_of(treated.projection.largest)
         anchor_values, anchor_scale = quantise(anchor_rep)  # type: ignore[assignment]  # other numbers
         scales = [("rep_scale", rep_scale, "f4"), ("anchor_rep_scale", anchor_scale, "f4")]
     named: list[tuple[str, AnyArray, Dtype]] = [
@@ -313,14 +308,12 @@ def _reduction_risks(
 
     Both come from the basis of a linear map: with another there is neither.
     """
-    if treated.own_map is not None:
-        return None, None
-    if treated.rows is treated.original and applied.dither is not None:
-        return reduction_risks(treated.rows, treated.secret_basis, treated.rep)
-    hidden = reduction_risk(treated.rows, treated.secret_basis)
-    if applied.sigma is None and applied.dither is None:
-        return hidden, None
-    return hidden, reduction_risk(treated.original, treated.secret_basis, rep=treated.rep)
+    found = treated.projection
+    if treated.own_map is not None or (applied.sigma is None and applied.dither is None):
+        return found.hidden, None
+    if treated.rows is treated.original:
+        return found.hidden, found.hidden_with_dither
+    return found.hidden, reduction_risk(treated.original, treated.secret_basis, rep=treated.rep)
 
 
 def _learned_back(anchor: Matrix64, anchor_rep: Matrix64, sample: Sample) -> ReductionRisk | None:

@@ -26,6 +26,7 @@ from user_client.privacy.noise import add_noise, add_shaped, clip_rows, dither_s
 from user_client.privacy.reduction import hidden_share
 from user_client.rows import Rows, sample_of
 from user_client.sdk.own_map import Mapped, OwnMap, require_own_map
+from user_client.sdk.projection import Projection, project
 from user_client.sdk.row_order import shuffled
 from user_client.secret.basis import axes_of, draw_secret_basis, perturbed, principal_axes
 from user_client.secret.expansion import ByteSource, Matrix64, gaussian
@@ -187,8 +188,8 @@ class Treated:
 
     rows: Rows
     """The rows that are projected, in the order in which they leave: with a map, phi_i of them, (n, D)."""
-    rep: Rows
-    """Their projection with its dither, before it is rounded; in the same blocks."""
+    projection: Projection
+    """X~_i, in the same blocks."""
     labels: Labels
     secret_basis: Matrix64
     axes: Matrix64
@@ -203,14 +204,18 @@ class Treated:
     own_map: OwnMap | None = None
     """phi_i; with one the basis, (D, l), is not of length one but has the scale of `Mapped.scale_for`."""
 
+    @property
+    def rep(self) -> Rows:
+        """X~_i with its dither, before it is rounded."""
+        return self.projection.rep
+
     def without_rows(self) -> Treated:
         """Return the basis and what it was drawn from, with no row that leaves."""
-        none_projected = Rows([], self.rep.shape[1])
         return replace(
             self,
             rows=Rows([], self.rows.shape[1]),
             original=Rows([], self.original.shape[1]),
-            rep=none_projected,
+            projection=Projection.of_no_row(self.rep.shape[1]),
             labels=self.labels[:0],
             leaves=np.zeros_like(self.leaves),
         )
@@ -369,7 +374,13 @@ def treat(
         leaves[slice(None) if order is None else order] = enough
     return Treated(
         rows=noisy,
-        rep=_projected(noisy, basis, options, scratch, draws, gram),
+        projection=project(
+            noisy,
+            basis,
+            scratch,
+            _dither(noisy, basis, options, draws, gram),
+            is_orthonormal=mapped is None,
+        ),
         labels=labels,
         secret_basis=basis,
         axes=axes,
@@ -403,21 +414,15 @@ def axes_and_score(rows: Rows, labels: Labels, task: Task) -> tuple[Matrix64, Ma
     return singular_values, axes, score_from(moments, targets, rows.take(numbers), numbers)
 
 
-def _projected(
-    rows: Rows,
-    basis: Matrix64,
-    options: PrivacyOptions,
-    scratch: Scratch,
-    draws: Draws,
-    gram: Matrix64 | None,
-) -> Rows:
-    """Return the rows projected, with the dither that the options ask for.
+def _dither(
+    rows: Rows, basis: Matrix64, options: PrivacyOptions, draws: Draws, gram: Matrix64 | None
+) -> Callable[[Matrix64], Matrix64] | None:
+    """Return what gives projected rows the dither that the options ask for, if they do.
 
     ``gram`` is ``rows.T @ rows``, if it is known.
     """
     if options.dither is None or not len(rows):
-        return scratch.keep((block @ basis for block in rows.blocks()), basis.shape[1])
+        return None
     gram = Moments.of(rows, None).gram if gram is None else gram
-    moments = basis.T @ gram @ basis / len(rows)
-    shape, normal = dither_shape(moments, options.dither), partial(gaussian, draws.stream("dither"))
-    return scratch.keep((add_shaped(block @ basis, shape, normal) for block in rows.blocks()), basis.shape[1])
+    shape = dither_shape(basis.T @ gram @ basis / len(rows), options.dither)
+    return partial(add_shaped, shape=shape, standard_normal=partial(gaussian, draws.stream("dither")))

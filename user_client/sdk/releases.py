@@ -28,18 +28,17 @@ from user_client.custody.round_directory import (
     RoundDirectory,
 )
 from user_client.custody.scratch import Scratch
-from user_client.rows import Block, Rows
+from user_client.rows import Block, Matrix64, Rows
 from user_client.sdk.row_fingerprints import (
     KEY_BYTES,
     Fingerprints,
-    KnownRows,
     texts_of,
     values_of,
 )
 
 _BY_VALUES: Final = b"odc row2"
 """Before the key where fingerprints are of values; earlier versions kept those of texts."""
-SORTED_AT_ONCE: Final = 2**19
+SORTED_AT_ONCE: Final = 2**20
 """Fingerprints that are in memory at once, about."""
 KEPT_AT_ONCE: Final = 2**16
 """Fingerprints of one block: those of one part of a table are few."""
@@ -96,13 +95,12 @@ class SeenRows:
     def __init__(self, home: Home, scratch: Scratch, *, apart_from: str) -> None:
         """Look for rows that were sent in rounds of ``home``, except for the one of the id ``apart_from``."""
         self._key = KeyStream.fresh("odc/v1/row-fingerprints").read(KEY_BYTES)
-        self._scratch = scratch
-        self._parts: list[Block] = []
-        self._waiting: list[Fingerprints] = []
+        self._own = _Kept(scratch)
         self._earlier = [
             earlier
             for directory in _received(home)
-            if directory.collaboration_id != apart_from and (earlier := _Earlier.of(directory)) is not None
+            if directory.collaboration_id != apart_from
+            and (earlier := _Earlier.of(directory, scratch)) is not None
         ]
 
     def look(self, part: pa.Table, read: pa.Table) -> Callable[[], None]:
@@ -112,36 +110,57 @@ class SeenRows:
         """
         values = values_of(read)
         texts = texts_of(part) if any(each.is_by_text for each in self._earlier) else values
-        own = values.fingerprints(self._key)
-        known = [(each, each.count_in(texts if each.is_by_text else values)) for each in self._earlier]
+        found = [(self._own, values.fingerprints(self._key))]
+        for each in self._earlier:
+            rows = texts if each.is_by_text else values
+            found.append((each.looked_for, rows.fingerprints(each.key)))
 
         def take() -> None:
-            for earlier, count in known:
-                earlier.known += count
-            if part.num_rows:
-                self._waiting.append(own)
-                if sum(map(len, self._waiting)) >= KEPT_AT_ONCE:
-                    self._keep()
+            for kept, fingerprints in found:
+                kept.add(fingerprints)
 
         return take
 
     def overlaps(self) -> list[Overlap]:
         """Return the earlier rounds to which rows of the table were sent, the oldest first."""
-        found = [Overlap(_release(each.directory), each.known) for each in self._earlier if each.known]
+        known = [(each.directory, each.how_many_known()) for each in self._earlier]
+        found = [Overlap(_release(directory), rows) for directory, rows in known if rows]
         return sorted(found, key=lambda overlap: overlap.release.received_at)
 
     def store(self, directory: RoundDirectory, leaving: NDArray[np.bool_]) -> None:
         """Store the fingerprints of the rows that leave: ``leaving``, (n,), says which of the table do."""
-        self._keep()
-        sent = Rows(self._parts, 1).where(leaving)
+        sent = self._own.rows().where(leaving)
         directory.write_secret_of(RELEASE_FILE, chain([_BY_VALUES, self._key], _ascending(sent)))
         directory.remove(OLD_RELEASE_FILE)
 
+
+class _Kept:
+    """Fingerprints that come part by part: as rows of one column, with the same bytes."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
+        self._blocks: list[Block] = []
+        self._waiting: list[Fingerprints] = []
+
+    def add(self, found: Fingerprints) -> None:
+        self._waiting.append(found)
+        if sum(map(len, self._waiting)) >= KEPT_AT_ONCE:
+            self._keep()
+
+    def rows(self) -> Rows:
+        self._keep()
+        return Rows(self._blocks, 1)
+
     def _keep(self) -> None:
-        if self._waiting:
-            as_rows = np.concatenate(self._waiting).view(np.float64)[:, None]  # the same bytes
-            self._parts.append(self._scratch.keep_one(as_rows))
-            self._waiting.clear()
+        if any(map(len, self._waiting)):
+            as_rows = np.concatenate(self._waiting).view(np.float64)[:, None]
+            self._blocks.append(self._scratch.keep_one(as_rows))
+        self._waiting.clear()
+
+
+def _fingerprints(block: Matrix64) -> Fingerprints:
+    """Return the fingerprints in a block of `_Kept`."""
+    return block.view(np.uint64)[:, 0]
 
 
 def _ascending(sent: Rows) -> Iterator[memoryview]:
@@ -155,46 +174,61 @@ def _ascending(sent: Rows) -> Iterator[memoryview]:
         found = np.concatenate(
             [
                 numbers[(numbers >= first) & (numbers <= last - 1)]
-                for numbers in (block.view(np.uint64)[:, 0] for block in sent.blocks())
+                for numbers in map(_fingerprints, sent.blocks())
             ]
         )
         found.sort()
         yield found.astype("<u8", copy=False).data
 
 
-@dataclass
+@dataclass(repr=False)
 class _Earlier:
-    """What was sent in one earlier round, and how many rows of this table were among it."""
+    """What was sent in one earlier round, and the same fingerprints of the rows of this table."""
 
     directory: RoundDirectory
     is_by_text: bool
     key: bytes
-    sent: Fingerprints
-    """In ascending order."""
-    known: int = 0
+    sent: Rows
+    """In ascending order, each once; of one column."""
+    looked_for: _Kept
 
     @classmethod
-    def of(cls, directory: RoundDirectory) -> _Earlier | None:
-        """Return what was sent in a round, if that was kept."""
+    def of(cls, directory: RoundDirectory, scratch: Scratch) -> _Earlier | None:
+        """Return what was sent in a round, if that was kept and is anything."""
         if directory.holds(RELEASE_FILE):
             data = directory.read_secret(RELEASE_FILE)
             is_by_text = not data.startswith(_BY_VALUES)
             start = 0 if is_by_text else len(_BY_VALUES)
-            sent = np.frombuffer(data, "<u8", offset=start + KEY_BYTES)
-            return cls(directory, is_by_text, data[start : start + KEY_BYTES], sent)
-        if directory.holds(OLD_RELEASE_FILE):
+            key, sent = data[start : start + KEY_BYTES], np.frombuffer(data, "<u8", offset=start + KEY_BYTES)
+        elif directory.holds(OLD_RELEASE_FILE):
             content = json.loads(directory.read_secret(OLD_RELEASE_FILE))
+            is_by_text, key = True, bytes.fromhex(content["key"])
             sent = np.array(content["fingerprints"], np.uint64)
-            return cls(directory, True, bytes.fromhex(content["key"]), sent)
-        return None
+        else:
+            return None
+        kept = _Kept(scratch)
+        for start in range(0, len(sent), SORTED_AT_ONCE):
+            some = sent[start : start + SORTED_AT_ONCE]
+            kept.add(some[~np.isin(some, sent[start - 1 : start])])  # a row that was sent twice counts once
+        return cls(directory, is_by_text, key, kept.rows(), _Kept(scratch)) if len(sent) else None
 
-    def count_in(self, rows: KnownRows) -> int:
-        """Return how many of some rows were sent."""
-        if not len(self.sent):
-            return 0
-        looked_for = rows.fingerprints(self.key)
-        places = np.searchsorted(self.sent, looked_for).clip(max=len(self.sent) - 1)
-        return int((self.sent[places] == looked_for).sum())
+    def how_many_known(self) -> int:
+        """Return how many rows of the table were sent.
+
+        As many as are sorted at once are in memory, whatever was sent in however many rounds.
+        """
+        looked_for = self.looked_for.rows()
+        return sum(
+            _how_many_among(sent, numbers)
+            for sent in map(_fingerprints, self.sent.blocks())
+            for numbers in map(_fingerprints, looked_for.blocks())
+        )
+
+
+def _how_many_among(sent: Fingerprints, numbers: Fingerprints) -> int:
+    """Return how many numbers are among those that were sent, which are in ascending order."""
+    inside = numbers[(numbers >= sent[0]) & (numbers <= sent[-1])]
+    return int((sent[np.searchsorted(sent, inside)] == inside).sum())
 
 
 def _received(home: Home) -> Iterator[RoundDirectory]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,15 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
-from user_client.tables.fields import EXACT_BELOW, NUMBER, as_text, doubles, finite_numbers, number_of
+from user_client.tables.fields import (
+    EXACT_BELOW,
+    NUMBER,
+    as_text,
+    doubles,
+    finite_numbers,
+    number_of,
+    together,
+)
 
 T = TypeVar("T")
 Fingerprints = NDArray[np.uint64]
@@ -33,6 +41,8 @@ _BLOCK_BYTES: Final = 16
 """Of AES: its key of 128 bits has as many."""
 _FIRST: Final = 16
 """If so few texts are not all numbers, all of them are not even tried: Arrow words each refusal."""
+_SEVERAL: Final = 4
+"""Texts that are each there so many times, in the mean, are read once each."""
 
 
 class KnownRows(Protocol):
@@ -107,7 +117,11 @@ class RowTexts:
 
 def values_of(table: pa.Table) -> RowValues:
     """Return eight bytes for each field: a number as float64, and a digest of anything else."""
-    names, fields = _by_name(table, _values)
+    names, fields = _by_name(table, _numbers_or_values)
+    numbers = [place for place, found in enumerate(fields) if found.dtype == np.float64]
+    for places in together(numbers, table.num_rows):
+        for place, found in zip(places, _bits(np.stack([fields[each] for each in places])), strict=True):
+            fields[place] = found
     return RowValues(names, fields, table.num_rows)
 
 
@@ -134,19 +148,19 @@ def _by_name(table: pa.Table, read: Callable[[pa.ChunkedArray], T]) -> tuple[lis
     return names, found
 
 
-def _values(column: pa.ChunkedArray) -> NDArray[np.uint64]:
-    """Return what tells the fields of a column apart."""
+def _numbers_or_values(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return the numbers of a column, if their bytes tell its fields apart, or else what does, as uint64."""
     kind = column.type
     if pa.types.is_integer(kind) or (pa.types.is_floating(kind) and not pa.types.is_float32(kind)):
-        numbers = doubles(column).to_numpy()
+        numbers: NDArray[np.float64] | None = doubles(column).to_numpy()
     else:
         numbers = None if finite_numbers(column.slice(0, _FIRST)) is None else finite_numbers(column)
     if numbers is None:  # as text a float32 of 0.1 is 0.1 again, and a decimal is the nearest float64
         return _values_of_texts(column)
-    found = _bits(numbers)
-    beyond = np.abs(numbers) >= EXACT_BELOW
-    if beyond.any():
-        found[beyond] = _values_of_texts(column.filter(pa.array(beyond)))
+    if max(np.fmax.reduce(numbers, initial=0), -np.fmin.reduce(numbers, initial=0)) < EXACT_BELOW:
+        return numbers
+    found, beyond = _bits(numbers), np.abs(numbers) >= EXACT_BELOW
+    found[beyond] = _values_of_texts(column.filter(pa.array(beyond)))
     return found
 
 
@@ -159,6 +173,16 @@ def _bits(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 def _values_of_texts(column: pa.ChunkedArray) -> NDArray[np.uint64]:
     """Return the values of the numbers among the fields as text, and digests of all others but empty ones."""
+    if pa.types.is_string(column.type):  # most columns of texts have few different ones
+        fields = column.combine_chunks().dictionary_encode()
+        if len(fields.dictionary) * _SEVERAL < len(fields):
+            of_each = _values_of_each(pa.chunked_array([fields.dictionary, pa.nulls(1, pa.string())]))
+            found: NDArray[np.uint64] = of_each.take(fields.indices.fill_null(-1))  # -1: the null behind them
+            return found
+    return _values_of_each(column)
+
+
+def _values_of_each(column: pa.ChunkedArray) -> NDArray[np.uint64]:
     texts = as_text(column).combine_chunks()
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     numbers = _numbers_among(texts)

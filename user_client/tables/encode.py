@@ -5,7 +5,10 @@ Errors name a row and a column, never a value. Rows are counted from 1, as peopl
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +19,6 @@ from protocol.labels import SHORTEST_TIME, Label, MultiLabel, NumberLabel, Survi
 from protocol.table_schema import (
     CategoricalColumn,
     CentredColumn,
-    Column,
     ColumnOfLevels,
     ColumnOfNumbers,
     LevelsColumn,
@@ -43,12 +45,13 @@ from user_client.tables.fields import (
     readable,
     refuse_empty,
     rows_of,
+    together,
     whole_as_digits,
 )
+from user_client.tables.ranks import ranks
 
 EMPTY_LABEL: Final = "fill in the label or drop the row: the terms impute no label"
-_COUNTED: Final = 99
-"""Up to so many quantiles are compared with every number; a search takes less time among more."""
+_LARGE_BYTES: Final = 2**20
 
 
 def encode_rows(table: pa.Table, schema: Schema, *, dates_as_days: bool = False) -> Matrix64:
@@ -71,16 +74,46 @@ def encode_rows(table: pa.Table, schema: Schema, *, dates_as_days: bool = False)
     TableError
         If a field does not fit the schema; it names the column and the row.
     """
-    encoded = np.empty((table.num_rows, schema.width))
-    start = 0
+    encoded = _room_for(table.num_rows, schema.width)
+    start, ranked = 0, defaultdict[int, list[_Numbers]](list)
     for column in schema.columns:
-        part = encoded[:, start : start + column.width]
+        part, missing = encoded[:, start : start + column.width], schema.missing_in(column)
         if dates_as_days and isinstance(column, RanksColumn | RangeColumn) and column.dates:
-            _encode_column(table, column.model_copy(update={"dates": None, "since": None}), (), part)
+            column, missing = column.model_copy(update={"dates": None, "since": None}), ()
+        if isinstance(column, RanksColumn):
+            read = _Numbers(column, *_filled(table, column, missing), part)
+            ranked[len(column.quantiles)].append(read)
         else:
-            _encode_column(table, column, schema.missing_in(column), part)
+            _encode_column(table, column, missing, part)
         start += column.width
+    for alike in ranked.values():
+        _encode_ranks(alike)
     return encoded
+
+
+def _room_for(rows: int, width: int) -> Matrix64:
+    """Return a matrix whose numbers are not set.
+
+    Large ones come from an allocator that keeps what is freed for the next part of the table: from the C
+    library's they would come anew, page by page (`runtime.memory`), which takes as long as to fill them.
+    """
+    size = rows * width * np.dtype(np.float64).itemsize
+    pool = _keeping_pool()
+    if size < _LARGE_BYTES or pool is None:
+        return np.empty((rows, width))
+    kept = pa.allocate_buffer(size, memory_pool=pool)
+    return np.frombuffer(kept, np.float64).reshape(rows, width)
+
+
+def give_room_back() -> None:
+    """Return the memory of encoded parts that nobody has any more: there are no more parts."""
+    if (pool := _keeping_pool()) is not None:
+        pool.release_unused()
+
+
+@cache
+def _keeping_pool() -> pa.MemoryPool | None:
+    return pa.mimalloc_memory_pool() if "mimalloc" in pa.supported_memory_backends() else None
 
 
 def with_numbers_read(table: pa.Table, schema: Schema) -> pa.Table:
@@ -101,22 +134,31 @@ def with_numbers_read(table: pa.Table, schema: Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, table.column_names)
 
 
-def _encode_column(table: pa.Table, column: Column, missing: Sequence[str], out: Matrix64) -> None:
+def _encode_column(
+    table: pa.Table,
+    column: ColumnOfLevels | NumericColumn | RangeColumn,
+    missing: Sequence[str],
+    out: Matrix64,
+) -> None:
     """Write the features of one column."""
     if isinstance(column, ColumnOfLevels):
         _encode_levels(table, column, missing, out)
         return
+    numbers, empty = _filled(table, column, missing)
+    if isinstance(column, NumericColumn):
+        _encode_numeric(numbers, column, out)
+    else:
+        _encode_centred(_in_range(numbers, column)[:, None], empty, column, out)
+
+
+def _filled(table: pa.Table, column: ColumnOfNumbers, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
+    """Return a column's numbers with what the terms impute, and a mask of the fields that were empty."""
     numbers, empty = numbers_of(table, column, missing)
     if not column.takes_empty:
         refuse_empty(column.name, empty)
     if column.impute is not None and empty.any():  # without an empty field, the numbers may be read-only
         numbers[empty] = column.impute
-    if isinstance(column, NumericColumn):
-        _encode_numeric(numbers, column, out)
-    elif isinstance(column, RanksColumn):
-        _encode_centred(ranks(numbers, column.quantiles)[:, None], empty, column, out)
-    else:
-        _encode_centred(_in_range(numbers, column)[:, None], empty, column, out)
+    return numbers, empty
 
 
 def numbers_of(table: pa.Table, column: ColumnOfNumbers, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
@@ -169,51 +211,23 @@ def _of_levels(chosen: NDArray[np.int64], column: LevelsColumn) -> Matrix64:
     return features * column.weight
 
 
-def ranks(numbers: Matrix64, quantiles: Sequence[float]) -> Matrix64:
-    """Return the rank of each number among quantiles in ascending order, from -1 to 1; a NaN stays one.
+@dataclass(frozen=True, repr=False)
+class _Numbers:
+    """A column of ranks whose numbers are read, and where its features go."""
 
-    A number that equals several quantiles has the middle of their ranks, and one between two quantiles is
-    placed linearly between them.
-    """
-    known = np.array(quantiles)
-    position = numbers.clip(known[0], known[-1])
-    steps = np.diff(known)
-    if steps.all():
-        lower = _how_many_below(position, known[1:-1])
-        position -= known.take(lower)
-        position /= steps.take(lower)
-        position += lower
-    else:
-        position = _among_equal(known, position)
-    position *= 2
-    position /= len(known) - 1
-    position -= 1
-    return position
+    column: RanksColumn
+    numbers: Matrix64
+    empty: Mask
+    out: Matrix64
 
 
-def _how_many_below(numbers: Matrix64, few: Matrix64) -> NDArray[np.intp]:
-    """Return how many of a few numbers, in ascending order, are below each.
-
-    For the 19 of a drafted column, to count them takes a third of the time of a search for each.
-    """
-    if len(few) > _COUNTED:
-        return np.searchsorted(few, numbers)
-    found, below = np.zeros(len(numbers), np.uint8), np.empty(len(numbers), np.bool_)
-    one_or_zero = below.view(np.uint8)
-    for each in few.tolist():
-        np.less(each, numbers, out=below)
-        found += one_or_zero
-    return found.astype(np.intp)
-
-
-def _among_equal(known: Matrix64, inside: Matrix64) -> Matrix64:
-    """Return the place of each number among quantiles of which some are the same, from 0 on."""
-    below, up_to = np.searchsorted(known, inside, "left"), np.searchsorted(known, inside, "right")
-    upper = below.clip(1, len(known) - 1)
-    step = known[upper] - known[upper - 1]
-    # where the step is zero, the number equals quantiles and the quotient is not used
-    between = upper - 1 + (inside - known[upper - 1]) / np.where(step > 0, step, 1)
-    return np.where(up_to > below, (below + up_to - 1) / 2, between)
+def _encode_ranks(columns: Sequence[_Numbers]) -> None:
+    """Write the features of columns with as many quantiles each."""
+    for some in together(columns, len(columns[0].numbers)):
+        quantiles = np.array([each.column.quantiles for each in some])
+        found = ranks(np.stack([each.numbers for each in some]), quantiles)
+        for each, places in zip(some, found, strict=True):
+            _encode_centred(places[:, None], each.empty, each.column, each.out)
 
 
 def _in_range(numbers: Matrix64, column: RangeColumn) -> Matrix64:

@@ -18,14 +18,15 @@ from protocol.labels import Task
 from protocol.table_schema import Schema
 from user_client.errors import FieldError
 from user_client.rows import Rows
-from user_client.tables.encode import encode_labels, encode_rows, with_numbers_read
+from user_client.tables.encode import encode_labels, encode_rows, give_room_back, with_numbers_read
 from user_client.tables.fields import Matrix64
 from user_client.tables.read import gathered, parts_of
 
 LOOKED_AT_ROWS: Final = 10_000
 """Of more rows, so many show how precisely the numbers of a table are recorded."""
-_THREADS: Final = 2
-_AHEAD: Final = 2
+_THREADS: Final = 1
+"""Two that encode take turns at the interpreter, and are no faster than one."""
+_AHEAD: Final = 1
 """Parts that are read and not taken yet."""
 _KEPT_TOGETHER_BYTES: Final = 15 * 2**16
 """Of the rows in a block: the allocator gives memory of less than a MiB to the next block, and larger pieces
@@ -208,6 +209,7 @@ def encode_table(
 
     rows = keep(blocks(), schema.width)
     pa.default_memory_pool().release_unused()  # what follows needs memory as well
+    give_room_back()
     found = np.frombuffer(labels, labels_dtype)
     digest.update(found.data)
     task = schema.label_column.task if has_labels else "classes"
@@ -248,7 +250,8 @@ class _Some:
         chosen = numbers < self._below
         if chosen.all():
             return part, numbers
-        return _joined(part.filter(pa.array(chosen))), numbers[chosen]
+        places = np.flatnonzero(chosen)  # of many rows few are left, and all columns would look for them
+        return _joined(part.take(places)), numbers[places]
 
 
 def _joined(table: pa.Table) -> pa.Table:

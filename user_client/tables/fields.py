@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from user_client.errors import (
     UnknownLevelError,
 )
 
+T = TypeVar("T")
 Matrix64 = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 _WHOLE: Final = r"^(-?[0-9]+)\.0+$"
@@ -35,6 +36,8 @@ NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?
 but for infinities and NaN."""
 EXACT_BELOW: Final = 2.0**53
 """From here on two whole numbers may be one float64: their digits tell them apart."""
+_NUMBERS_TOGETHER: Final = 2**16
+"""More of them leave the processor's cache between one call and the next."""
 
 
 def as_text(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -239,6 +242,17 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
         error.hint = "rename one of them in the first line of the file, or leave one out of the export"
         raise error
     return table.column(found[0])
+
+
+def together(columns: Sequence[T], rows: int) -> Iterator[Sequence[T]]:
+    """Yield so many columns of so many rows as one call of NumPy best takes.
+
+    Of few numbers a call takes as long as its numbers do, and threads that take turns at short calls wait for
+    each other most of the time.
+    """
+    at_once = max(1, _NUMBERS_TOGETHER // max(1, rows))
+    for start in range(0, len(columns), at_once):
+        yield columns[start : start + at_once]
 
 
 @contextmanager

@@ -40,8 +40,10 @@ _LONG_ROW_BYTES: Final = 2**22
 """The same for a file with a row that is longer than such a part, because a row has to fit into one."""
 _TOO_LONG: Final = "straddles two block boundaries"
 """In Arrow's words."""
-_PARTS_BEFORE_RELEASE: Final = 8
+_PARTS_BEFORE_RELEASE: Final = 32
 """After so many parts the memory of those that nobody has any more goes back to the system."""
+_TEXTS_BEFORE_RELEASE: Final = 8
+"""The same for parts of a CSV file, of which Arrow reads ahead in several threads."""
 _TOLD_SEPARATOR: Final = re.compile(rb"(\xef\xbb\xbf)?sep=.\r?\n")
 """The first line of some files that Excel is to open."""
 _BEFORE_HEADER: Final = re.compile(rb"(?:\xef\xbb\xbf)?(?:sep=.\r?\n)?([\r\n]*)")
@@ -84,8 +86,9 @@ def read_parts(where: str | Path | Source) -> Iterator[pa.Table]:
         yield from query_parts(str(source.place), source.query)
         return
     with readable_file(source.path):
+        at_once = _TEXTS_BEFORE_RELEASE if is_csv(source.path) else _PARTS_BEFORE_RELEASE
         for number, part in enumerate(_parts_of_file(source)):
-            if number % _PARTS_BEFORE_RELEASE == 0:
+            if number % at_once == 0:
                 pa.default_memory_pool().release_unused()
             yield part
 
@@ -108,7 +111,8 @@ def _parts_of_parquet(source: Source) -> Iterator[pa.Table]:
     with parquet.ParquetFile(source.path, pre_buffer=False, buffer_size=_COLUMN_BYTES) as file:
         columns = file.schema_arrow
         yield columns.empty_table()
-        for batch in file.iter_batches(rows_of_a_part(len(columns))):
+        # what encodes the batch before has the other core, and takes longer than to read one
+        for batch in file.iter_batches(rows_of_a_part(len(columns)), use_threads=False):
             yield pa.Table.from_batches([batch])
             rows += batch.num_rows
             _tell(source, size * rows // max(file.metadata.num_rows, 1))  # columns lie apart: the rows tell

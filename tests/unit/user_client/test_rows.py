@@ -37,6 +37,30 @@ kinds = pytest.mark.parametrize("kind", [in_memory, on_disk, partly_on_disk, as_
 
 
 @kinds
+def test_what_a_function_returns_of_each_block_comes_in_their_order(kind: Kind, tmp_path: Path) -> None:
+    seen: list[float] = []
+
+    def of_block(block: np.ndarray) -> float:
+        seen.append(float(block.sum()))  # noise is drawn in such a function: for one block after the other
+        return seen[-1]
+
+    rows = kind(tmp_path)
+    assert list(rows.mapped(of_block)) == seen == [block.sum() for block in rows.blocks()]
+
+
+def test_an_error_of_such_a_function_is_raised_where_its_block_would_come(tmp_path: Path) -> None:
+    def of_block(block: np.ndarray) -> int:
+        if block[0, 0] == WHOLE[40, 0]:
+            raise OSError("the disk is gone")
+        return len(block)
+
+    found = in_memory(tmp_path).mapped(of_block)
+    assert [next(found), next(found)] == [1, 39]
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(found)
+
+
+@kinds
 def test_the_blocks_are_the_rows(kind: Kind, tmp_path: Path) -> None:
     rows = kind(tmp_path)
     assert (len(rows), rows.shape) == (100, (100, 3))

@@ -144,6 +144,22 @@ def test_rows_that_an_earlier_version_has_kept_are_known_again(name: str, consor
     assert found.rows == 40
 
 
+def test_a_row_counts_once_wherever_its_fingerprint_is_and_however_often_it_was_sent(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(releases, "SORTED_AT_ONCE", 7)
+    monkeypatch.setattr(releases, "KEPT_AT_ONCE", 5)
+    path = Path(consortium.table(1))
+    header, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([header, *rows[:20], *rows[:2] * 10]) + "\n")
+    consortium.until_anchored()
+    consortium.hospital_round.prepare(path)
+    consortium.hospital_round.contribute()
+    path.write_text("\n".join([header, *rows[10:], *rows[:1] * 3]) + "\n")
+    (found,) = overlaps(consortium.hospital.home, read_table(path), apart_from="")
+    assert found.rows == 10 + 3
+
+
 @pytest.mark.parametrize("protected", [False, True])
 def test_what_is_kept_of_many_rows_is_sorted_in_parts(
     protected: bool, consortium: Consortium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

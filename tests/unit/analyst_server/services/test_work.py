@@ -19,7 +19,6 @@ from analyst_server.services.planning import Scenario, plan
 from analyst_server.services.work import Size
 from protocol.model_terms import AveragedTerms
 from user_client.custody.scratch import Scratch
-from user_client.privacy.reduction import reduction_risks
 from user_client.rows import Block, Rows
 from user_client.sdk.privacy import MEASURED_BYTES, MEASURED_ROWS, PrivacyOptions, treat
 from user_client.secret.local_model import FITTED_ROWS
@@ -105,19 +104,14 @@ def test_an_institution_multiplies_what_is_counted(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     table = rng.standard_normal((size.rows, size.features))
     labels = rng.integers(0, size.classes, size.rows).astype(np.uint8)
-    found = []
 
     def treated() -> None:
         rows, options = as_rows(table, Counted), PrivacyOptions(dither=0.3)
-        found.append(treat(rows, labels, size.latent_dim, options, Scratch(tmp_path)))
-
-    def risks() -> None:
-        basis = found[0].secret_basis
-        reduction_risks(as_rows(table, Counted), basis, as_rows(found[0].rep, Counted))
+        treat(rows, labels, size.latent_dim, options, Scratch(tmp_path))
 
     # rows to measure are copied out, so that their products do not count here
     of_measured = 2 * size.rows * (size.features + size.latent_dim) ** 2
-    assert flops_of(treated) + flops_of(risks) == work.prepare_products(size) - of_measured
+    assert flops_of(treated) == work.prepare_products(size) - of_measured
     assert work.prepare_products(replace(size, rows=0)) == 0
 
 

@@ -81,6 +81,23 @@ def cells() -> pa.Table:
     return pa.table({**columns, "y": [["no", "yes"][k] for k in bundled.target]})
 
 
+def test_columns_of_two_values_are_not_looked_for_where_there_are_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started that could find nothing")
+
+    monkeypatch.setattr(desk, "apart", refuse)
+    table = cells()
+    drafted = draft_terms(table, label="y", parties=["a"], title="t", latent_dim=8)
+    schema = Schema.model_validate(drafted.content["table_schema"], strict=False)
+    rows, labels = encode_rows(table, schema), encode_labels(table, schema).astype(int)
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((rows.shape[1], 8)))[0]
+    found = {tried.name: tried for tried in attack(Exposed(table, schema, rows, rows @ basis, basis, labels))}
+    blind = found["independent components"]
+    assert (blind.ran, blind.columns, blind.named, blind.is_complete) == (True, (), (), True)
+
+
 @pytest.mark.parametrize(("dither", "least", "most"), [(0.0, 0.6, 1.0), (3.0, 0.0, 0.1)])
 def test_thorough_attacks_recognise_rows_unless_noise_hides_them(
     dither: float, least: float, most: float
