@@ -181,7 +181,7 @@ def _ascending(sent: Rows) -> Iterator[memoryview]:
         yield found.astype("<u8", copy=False).data
 
 
-@dataclass(repr=False)
+@dataclass(frozen=True, repr=False)
 class _Earlier:
     """What was sent in one earlier round, and the same fingerprints of the rows of this table."""
 

@@ -52,6 +52,7 @@ from user_client.tables.ranks import ranks
 
 EMPTY_LABEL: Final = "fill in the label or drop the row: the terms impute no label"
 _LARGE_BYTES: Final = 2**20
+"""From here on the C library maps memory for an array alone, and unmaps it when it is freed."""
 
 
 def encode_rows(table: pa.Table, schema: Schema, *, dates_as_days: bool = False) -> Matrix64:
