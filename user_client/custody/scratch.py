@@ -11,23 +11,25 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
+from numpy.typing import NDArray
 
 from user_client.rows import Block, Matrix64, Numbers, Rows
 
+Float = type[np.float64] | type[np.float32]
 IN_MEMORY_BYTES: Final = 8 * 2**20
 """Rows of a table up to this size stay in memory."""
 _KEY_BYTES: Final = 16
 _COUNTER_BYTES: Final = 16
 _BEYOND: Final = _COUNTER_BYTES - 1
 """What the library wants to have room for beyond what it writes."""
-_NUMBER_BYTES: Final = 8
 _ONE_BY_ONE: Final = 10
 """How many times as long a row takes that is read alone as one that is read with its block."""
 
@@ -41,18 +43,34 @@ class Scratch:
         self._left_bytes = in_memory_bytes
         self._file: _EncryptedFile | None = None
 
-    def keep(self, blocks: Iterable[Matrix64], width: int) -> Rows:
-        """Keep blocks of rows, each (k, ``width``), and return them; raises `OSError` if the disk is full."""
-        return Rows([self.keep_one(block) for block in blocks if len(block)], width)
+    def keep(self, blocks: Iterable[Matrix64], width: int, dtype: Float = np.float64) -> Rows:
+        """Keep blocks of rows, each (k, ``width``), and return them.
 
-    def keep_one(self, rows: Matrix64) -> Block:
+        Parameters
+        ----------
+        dtype : numpy.float64 or numpy.float32
+            What their numbers are on the disk. Those that stay in memory lose no digit.
+
+        Raises
+        ------
+        OSError
+            If the disk is full.
+        """
+        kept = []
+        for block in blocks:
+            if len(block):
+                kept.append(self.keep_one(block, dtype))
+            del block  # it may be all that holds a part of a table, while the next one is read
+        return Rows(kept, width)
+
+    def keep_one(self, rows: Matrix64, dtype: Float = np.float64) -> Block:
         """Keep one block, which has rows."""
         if rows.nbytes <= self._left_bytes:
             self._left_bytes -= rows.nbytes
             return Block(lambda: rows, len(rows))
         if self._file is None:
             self._file = _EncryptedFile(self._directory)
-        return self._file.append(rows)
+        return self._file.append(np.ascontiguousarray(rows, dtype))
 
 
 class _EncryptedFile:
@@ -67,23 +85,21 @@ class _EncryptedFile:
         self._room = bytearray()
         """For the ciphertext of one block: new memory for each would cost more than to encrypt it."""
 
-    def append(self, rows: Matrix64) -> Block:
-        start, shape, size = self._bytes, rows.shape, rows.nbytes
+    def append(self, rows: NDArray[Any]) -> Block:
+        start, size = self._bytes, rows.nbytes
         with self._using:
-            self._crypt(np.ascontiguousarray(rows).data.cast("B"), start, self._room_for(size + _BEYOND))
+            self._crypt(rows.data.cast("B"), start, self._room_for(size + _BEYOND))
             left = self._room_for(size)
             self._file.seek(start)
             while left:
                 left = left[self._file.write(left) :]
         self._bytes += -(-size // _COUNTER_BYTES) * _COUNTER_BYTES
-        return Block(
-            lambda: self._read(start, size).reshape(shape),
-            len(rows),
-            load_some=lambda numbers: self._read_some(start, shape, numbers),
-        )
+        count, width = rows.shape
+        kept = _KeptRows(self, start, count, width, rows.dtype)
+        return Block(kept.load, count, load_some=kept.load_some)
 
-    def _read(self, start: int, count: int) -> Matrix64:
-        """Return the numbers in so many bytes at an offset, a multiple of the counter's size."""
+    def read(self, start: int, count: int) -> NDArray[np.uint8]:
+        """Return so many bytes at an offset, a multiple of the counter's size."""
         found = np.empty(count + _BEYOND, np.uint8)
         with self._using:
             left = ciphertext = self._room_for(count)
@@ -94,18 +110,7 @@ class _EncryptedFile:
                     raise OSError("a temporary file of this process has lost what was written to it")
                 left = left[taken:]
             self._crypt(ciphertext, start, found.data)
-        return found[:count].view(np.float64)
-
-    def _read_some(self, start: int, shape: tuple[int, ...], numbers: Numbers) -> Matrix64:
-        width = shape[1]
-        if len(numbers) * _ONE_BY_ONE > shape[0]:
-            return self._read(start, shape[0] * width * _NUMBER_BYTES).reshape(shape)[numbers]
-        found = np.empty((len(numbers), width))
-        for row, number in zip(found, numbers.tolist(), strict=True):
-            place = start + number * width * _NUMBER_BYTES
-            before = place % _COUNTER_BYTES
-            row[:] = self._read(place - before, before + width * _NUMBER_BYTES)[before // _NUMBER_BYTES :]
-        return found
+        return found[:count]
 
     def _room_for(self, count: int) -> memoryview:
         if len(self._room) < count:
@@ -116,3 +121,32 @@ class _EncryptedFile:
         """Encrypt or decrypt what stands at an offset, a multiple of the counter's size."""
         counter = (start // _COUNTER_BYTES).to_bytes(_COUNTER_BYTES, "big")
         Cipher(self._key, CTR(counter)).encryptor().update_into(data, out)
+
+
+@dataclass(frozen=True, repr=False, slots=True)
+class _KeptRows:
+    """Rows, (count, width), in a file from an offset on; of a large table there are very many of these."""
+
+    file: _EncryptedFile
+    start: int
+    count: int
+    width: int
+    dtype: np.dtype[Any]
+
+    def load(self) -> Matrix64:
+        found = self.file.read(self.start, self.count * self._row_bytes).view(self.dtype)
+        return found.reshape(self.count, self.width).astype(np.float64, copy=False)
+
+    def load_some(self, numbers: Numbers) -> Matrix64:
+        if len(numbers) * _ONE_BY_ONE > self.count:
+            return self.load()[numbers]
+        found = np.empty((len(numbers), self.width))
+        for row, number in zip(found, numbers.tolist(), strict=True):
+            place = self.start + number * self._row_bytes
+            before = place % _COUNTER_BYTES
+            row[:] = self.file.read(place - before, before + self._row_bytes)[before:].view(self.dtype)
+        return found
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.width * self.dtype.itemsize

@@ -194,7 +194,6 @@ def make_uplink(
     party: str,
     threshold: float | None = None,
     level: AttackLevel = "none",
-    source: str = "",
     is_late: bool = False,
     fits_alone: bool = True,
     draws: Draws = SECRET,
@@ -215,8 +214,6 @@ def make_uplink(
         As for `reduction.threshold_risk`.
     level : {"none", "quick", "thorough"}
         How long our own rows are attacked.
-    source : str
-        Digest of the table file, which is noted.
     is_late : bool
         Whether no row leaves, because the round is over.
     fits_alone : bool
@@ -244,7 +241,7 @@ def make_uplink(
     payload = payload_of(terms, treated, anchor_rep)
     sample = treated.sample()
     prepared = replace(
-        _summary(terms, schema, payload, treated, sample, options, applied, threshold, source),
+        _summary(terms, schema, payload, treated, sample, options, applied, threshold),
         table_rows=len(table.rows),
         held_out_rows=len(kept),
         most_latent_dim=terms.latent_dims_of(party)[-1] if terms.least_latent_dim else None,
@@ -270,7 +267,6 @@ def _summary(
     asked: PrivacyOptions,
     applied: PrivacyOptions,
     threshold: float | None,
-    source: str,
 ) -> Prepared:
     """Measure the rows that leave, exactly as they leave, and describe the uplink; none of it is sent."""
     rows, basis = treated.rows, treated.secret_basis
@@ -297,7 +293,7 @@ def _summary(
         noise_sigma=applied.sigma,
         privacy=applied.record(),
         options=asked,
-        source=source,
+        source="",  # the rows do not tell
     )
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, islice, pairwise
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
@@ -60,14 +60,14 @@ class RowValues:
     ----------
     names : sequence of str
         Of the columns, in the order of their fields.
-    fields : sequence of (n,) ndarray of uint64
-        The values of each column.
+    fields : sequence of (n,) ndarray of float64 or uint64
+        The values of each column: numbers, or what tells the fields of any other apart.
     rows : int
         n.
     """
 
     names: Sequence[str]
-    fields: Sequence[NDArray[np.uint64]]
+    fields: Sequence[NDArray[Any]]
     rows: int
 
     def fingerprints(self, key: bytes) -> Fingerprints:
@@ -80,12 +80,22 @@ class RowValues:
         encryptor = Cipher(cipher, ECB()).encryptor()  # noqa: S305  # the blocks are chained below
         state = np.zeros((self.rows, 2), "<u8")
         room = bytearray(state.nbytes + _BLOCK_BYTES - 1)  # the library wants more than it fills
-        for place in range(0, len(self.fields), 2):
-            for half, values in enumerate(self.fields[place : place + 2]):
-                state[:, half] ^= values
+        values = self._values()
+        for _ in range(0, len(self.fields), 2):
+            for half, each in enumerate(islice(values, 2)):
+                state[:, half] ^= each
             encryptor.update_into(state.reshape(-1).view(np.uint8).data, room)
             state = np.frombuffer(room, "<u8", 2 * self.rows).reshape(-1, 2).copy()
         return state[:, 0].astype(np.uint64)
+
+    def _values(self) -> Iterator[NDArray[np.uint64]]:
+        """Yield eight bytes for each field, column by column; they are never there for all at once."""
+        for are_numbers, alike in groupby(self.fields, lambda found: found.dtype == np.float64):
+            if are_numbers:
+                for some in together([*alike], self.rows):
+                    yield from _bits(np.stack(some))
+            else:
+                yield from alike
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,13 +126,8 @@ class RowTexts:
 
 
 def values_of(table: pa.Table) -> RowValues:
-    """Return eight bytes for each field: a number as float64, and a digest of anything else."""
-    names, fields = _by_name(table, _numbers_or_values)
-    numbers = [place for place, found in enumerate(fields) if found.dtype == np.float64]
-    for places in together(numbers, table.num_rows):
-        for place, found in zip(places, _bits(np.stack([fields[each] for each in places])), strict=True):
-            fields[place] = found
-    return RowValues(names, fields, table.num_rows)
+    """Return a number for each field, or a digest of anything else."""
+    return RowValues(*_by_name(table, _numbers_or_values), table.num_rows)
 
 
 def texts_of(table: pa.Table) -> RowTexts:
@@ -166,8 +171,9 @@ def _numbers_or_values(column: pa.ChunkedArray) -> NDArray[Any]:
 
 def _bits(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return the bytes of numbers; both zeros are one, and so is all that is none."""
-    found = (numbers + 0.0).view(np.uint64)
-    found[np.isnan(numbers)] = np.array(math.nan).view(np.uint64)
+    found, is_none = (numbers + 0.0).view(np.uint64), np.isnan(numbers)
+    if is_none.any():
+        found[is_none] = np.array(math.nan).view(np.uint64)
     return found
 
 

@@ -89,10 +89,12 @@ class _Parts:
                 self._keep(part)
 
     def __iter__(self) -> Iterator[Matrix64]:
-        for part, blocks in enumerate(self._kept):
-            whole = [*(block.rows() for block in blocks), *self._waiting[part]]
-            if whole:
-                yield np.concatenate(whole)
+        for part, waiting in enumerate(self._waiting):
+            if waiting:  # the rows that wait for more take as much memory as two parts
+                self._keep(part)
+        for blocks in self._kept:
+            if blocks:
+                yield np.concatenate([block.rows() for block in blocks])
 
     def _keep(self, part: int) -> None:
         self._kept[part].append(self._scratch.keep_one(np.concatenate(self._waiting[part])))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,7 +54,7 @@ def prepare_sums(
     data: Any,
     options: PrivacyOptions,
     *,
-    source: str,
+    source: Callable[[], str],
 ) -> Prepared:
     """Sum over the rows of a table, mask the sums and write them to the state directory.
 
@@ -99,7 +99,7 @@ def prepare_sums(
     )
     alone = fit_alone(terms, leaving, their_labels)
     prepared = replace(
-        _summary(terms, manifest, options, rows=len(leaving), source=source),
+        _summary(terms, manifest, options, rows=len(leaving), source=source()),
         sums_noise=noise,
         table_rows=len(table.rows),
         held_out_rows=len(kept),

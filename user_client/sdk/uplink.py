@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from user_client.custody.round_directory import (
     PREPARED_FILE,
     RoundDirectory,
 )
-from user_client.custody.scratch import Scratch
+from user_client.custody.scratch import Float, Scratch
 from user_client.errors import NotPreparedError, PolicyError, SignalLossError
 from user_client.sdk.anchor import open_anchor
 from user_client.sdk.desk import ATTACK_LEVELS, AttackLevel, Exposed, level_of
@@ -43,7 +45,7 @@ from user_client.sdk.releases import SeenRows
 from user_client.sdk.session import Session
 from user_client.sdk.sums import prepare_sums
 from user_client.sdk.terms import accepted_terms, own_party, own_schema
-from user_client.tables import beside, digest_of, encode_table
+from user_client.tables import beside, digest_of, encode_table, is_query
 from user_client.transport.upload import Progress, send_uplink
 
 AnyArray = NDArray[Any]
@@ -60,16 +62,19 @@ def prepare(
 ) -> Prepared:
     """Encode a table, treat its rows, draw the secret basis and write the uplink to the state directory."""
     _check_arguments(options, threshold)
-    with directory.exclusive():
-        terms, source = accepted_terms(directory), _source_of(data, options)
+    with directory.exclusive(), ThreadPoolExecutor(1) as hashing:
+        terms, own_map = accepted_terms(directory), digest_of_map(options.own_map)
+        source = hashing.submit(_source_of, data, own_map)
+        if is_query(data):  # which a database is not to answer twice at the same time
+            source.result()
         policy = policy_under(terms, directory.home)
         if level == "none" and policy and policy.needs_attacks:
             level = "quick"
-        earlier = _prepared_alike(directory, source, options)
+        earlier = _prepared_alike(directory, source.result, options)
         if earlier is not None and _measures(earlier, threshold, level=level) and _is_whole(directory):
             return earlier
         if was_received(session, directory):
-            earlier = _prepared_alike(directory, source, options)  # the received one may be another
+            earlier = _prepared_alike(directory, source.result, options)  # the received one may be another
             if earlier is None:
                 raise DifferentUplinkError(session.membership.party)
             return earlier
@@ -79,16 +84,21 @@ def prepare(
             terms,
             data,
             options,
-            source=source,
+            source=source.result,
             threshold=threshold,
             policy=policy,
             level=level,
         )
 
 
-def _source_of(data: Any, options: PrivacyOptions) -> str:
-    """Return what tells a table file, and the file of its map, from others; empty for what is no file."""
-    source, own_map = digest_of(data), digest_of_map(options.own_map)
+def _kept_as(terms: Terms) -> Float:
+    """Return the number type of encoded rows on the disk: with no fewer digits than what leaves of them."""
+    return np.float64 if terms.rep_dtype == "f8" else np.float32
+
+
+def _source_of(data: Any, own_map: str) -> str:
+    """Return what tells a table file, and the map of a digest, from others; empty for what is no file."""
+    source = digest_of(data)
     return f"{source} {own_map}" if source and own_map else source
 
 
@@ -113,7 +123,7 @@ def _prepare_anew(
     data: Any,
     options: PrivacyOptions,
     *,
-    source: str,
+    source: Callable[[], str],
     threshold: float | None,
     policy: Policy | None,
     level: AttackLevel,
@@ -131,7 +141,7 @@ def _prepare_anew(
     table = encode_table(
         data,
         terms.schema_of(party),
-        scratch.keep,
+        partial(scratch.keep, dtype=_kept_as(terms)),
         needs_labels=not is_late,
         reads_labels=terms.has_labels(party),
         look=look,
@@ -139,10 +149,10 @@ def _prepare_anew(
     anchor, commitment = opened or open_anchor(session, directory)
     share = terms.hold_out if options.hold_out is None else options.hold_out
     kept = keep_back(directory, table.digest, table.labels, share, table.task)
-    how: dict[str, Any] = {"threshold": threshold, "level": level, "source": source, "is_late": is_late}
+    how: dict[str, Any] = {"threshold": threshold, "level": level, "is_late": is_late}
     make = joining.made if joining else make_uplink
     made = make(terms, table, kept, anchor, options, scratch, party=party, **how)
-    prepared = replace(made.prepared, overlaps=tuple(seen.overlaps()))
+    prepared = replace(made.prepared, source=source(), overlaps=tuple(seen.overlaps()))
     if made.exposed is not None:
         prepared = replace(prepared, would_pass=_would_pass(policy, made.exposed, prepared))
     kept_uplinks.keep(directory)
@@ -335,11 +345,14 @@ def stored_own_map(directory: RoundDirectory) -> OwnMap | None:
     return None if file is None else OwnMap(file, own_schema(directory).width)
 
 
-def _prepared_alike(directory: RoundDirectory, source: str, options: PrivacyOptions) -> Prepared | None:
+def _prepared_alike(
+    directory: RoundDirectory, source: Callable[[], str], options: PrivacyOptions
+) -> Prepared | None:
     """Return what was prepared last if it was of the same table file with the same options, else None."""
     earlier = prepared_before(directory)
-    is_alike = earlier is not None and bool(source) and (earlier.source, earlier.options) == (source, options)
-    return earlier if is_alike else None
+    if earlier is None or not earlier.source or earlier.options != options:
+        return None
+    return earlier if earlier.source == source() else None
 
 
 def _measures(earlier: Prepared, threshold: float | None, *, level: AttackLevel) -> bool:

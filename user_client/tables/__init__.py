@@ -18,7 +18,7 @@ from user_client.tables.encoded import EncodedTable, encode_table
 from user_client.tables.files import is_parquet
 from user_client.tables.misfits import Misfit, find_misfits
 from user_client.tables.profile import ColumnProfile, profile, strange_columns, strangeness
-from user_client.tables.read import digest_of, gathered, read_parts, read_table, table_from
+from user_client.tables.read import digest_of, gathered, is_query, read_parts, read_table, table_from
 from user_client.tables.row_keys import RowKeys, beside, hashes_of, require_distinct
 from user_client.tables.source import Source
 from user_client.tables.write import OUTPUT, table_writer, without_formulas
@@ -45,6 +45,7 @@ __all__ = [
     "gathered",
     "hashes_of",
     "is_parquet",
+    "is_query",
     "marked_rows",
     "parse_dialect",
     "profile",

@@ -103,26 +103,27 @@ def encoded_parts(
 
     rows_before = 0
     with ThreadPoolExecutor(_THREADS) as pool:
+        waiting: deque[Future[EncodedPart]] = deque()
+
+        def first() -> EncodedPart:
+            nonlocal rows_before
+            try:
+                found = waiting.popleft().result()
+            except FieldError as error:
+                raise error.in_whole_table(rows_before) from None
+            rows_before += found.table.num_rows
+            return found
+
         try:
-            for part, found in _ahead(pool, data, encode, schema.width):
-                try:
-                    yield found.result()
-                except FieldError as error:
-                    raise error.in_whole_table(rows_before) from None
-                rows_before += part.num_rows
+            for part in gathered(parts_of(data), schema.width):
+                waiting.append(pool.submit(encode, part))
+                del part
+                if len(waiting) > _AHEAD:
+                    yield first()  # nothing here holds it while the next one is read
+            while waiting:
+                yield first()
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _ahead(
-    pool: ThreadPoolExecutor, data: Any, encode: Callable[[pa.Table], EncodedPart], width: int
-) -> Iterator[tuple[pa.Table, Future[EncodedPart]]]:
-    waiting: deque[tuple[pa.Table, Future[EncodedPart]]] = deque()
-    for part in gathered(parts_of(data), width):
-        waiting.append((part, pool.submit(encode, part)))
-        if len(waiting) > _AHEAD:
-            yield waiting.popleft()
-    yield from waiting
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,9 +185,9 @@ def encode_table(
     """
     digest, some = hashlib.sha256(), _Some()
     labels, labels_dtype = bytearray(), np.dtype(np.uint8)  # one piece of memory that grows, not thousands
-    has_labels = True
+    has_labels, at_once = True, max(1, _KEPT_TOGETHER_BYTES // max(1, 8 * schema.width))
 
-    def blocks() -> Iterator[Matrix64]:
+    def blocks(hashing: ThreadPoolExecutor) -> Iterator[Matrix64]:
         nonlocal has_labels, labels_dtype
         for part in encoded_parts(
             data,
@@ -202,12 +203,16 @@ def encode_table(
             labels.extend(of_part.tobytes())
             part.note()
             some.add(part.table)
-            digest.update(np.ascontiguousarray(part.rows).data)
-            at_once = max(1, _KEPT_TOGETHER_BYTES // max(1, 8 * schema.width))
-            for start in range(0, len(part.rows), at_once):
-                yield part.rows[start : start + at_once]
+            hashed = hashing.submit(digest.update, np.ascontiguousarray(part.rows).data)
+            rows = part.rows
+            del part  # the memory of its table, and at last of its rows, is for the part that is read next
+            for start in range(0, len(rows), at_once):
+                yield rows[start : start + at_once]
+            hashed.result()
+            del rows, hashed
 
-    rows = keep(blocks(), schema.width)
+    with ThreadPoolExecutor(1) as hashing:  # a part is hashed while it is kept
+        rows = keep(blocks(hashing), schema.width)
     pa.default_memory_pool().release_unused()  # what follows needs memory as well
     give_room_back()
     found = np.frombuffer(labels, labels_dtype)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from protocol.errors import UnreadableFileError
 
-_PART_FIELDS: Final = 2**19
+_PART_FIELDS: Final = 3 * 2**18
 """Fields of one part of a Parquet file, or of a table in memory."""
 _FEWEST_ROWS, _MOST_ROWS = 2**8, 2**16
 """Of such a part, however many columns there are."""

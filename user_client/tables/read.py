@@ -40,7 +40,7 @@ _LONG_ROW_BYTES: Final = 2**22
 """The same for a file with a row that is longer than such a part, because a row has to fit into one."""
 _TOO_LONG: Final = "straddles two block boundaries"
 """In Arrow's words."""
-_PARTS_BEFORE_RELEASE: Final = 32
+_PARTS_BEFORE_RELEASE: Final = 16
 """After so many parts the memory of those that nobody has any more goes back to the system."""
 _TEXTS_BEFORE_RELEASE: Final = 8
 """The same for parts of a CSV file, of which Arrow reads ahead in several threads."""
@@ -188,6 +188,11 @@ def digest_of(data: Any) -> str:
     for part in read_parts(source):
         found.update(_bytes_of(part))
     return found.hexdigest()
+
+
+def is_query(data: Any) -> bool:
+    """Return whether a table is what a database answers."""
+    return isinstance(data, str | Path | Source) and _source(data).is_database
 
 
 def _bytes_of(part: pa.Table) -> memoryview:

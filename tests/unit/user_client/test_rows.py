@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.harness.peaks import peak_bytes
-from user_client.custody.scratch import Scratch
+from user_client.custody.scratch import Float, Scratch
 from user_client.rows import Block, Rows, blocks_of, sample_of
 
 WHOLE = np.random.default_rng(0).standard_normal((100, 3))
@@ -128,14 +128,27 @@ def test_a_sample_has_about_as_many_rows_as_it_should() -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 3, 50])
 @pytest.mark.parametrize("share", [0.01, 0.5])
-def test_rows_of_a_large_block_are_taken(width: int, share: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_a_large_block_are_taken(width: int, share: float, dtype: Float, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
-    whole = rng.standard_normal((3000, width))
-    rows = Scratch(tmp_path, in_memory_bytes=0).keep([whole[:1001], whole[1001:1002], whole[1002:]], width)
+    whole = rng.standard_normal((3000, width)).astype(np.float32).astype(np.float64)
+    scratch = Scratch(tmp_path, in_memory_bytes=0)
+    rows = scratch.keep([whole[:1001], whole[1001:1002], whole[1002:]], width, dtype)
     chosen = rng.random(3000) < 0.9
     for among, expected in ((rows, whole), (rows.where(chosen), whole[chosen])):
         taken = np.flatnonzero(rng.random(len(expected)) < share)
         np.testing.assert_array_equal(among.take(taken), expected[taken])
+
+
+def test_rows_are_rounded_on_the_disk_alone(tmp_path: Path) -> None:
+    rows = Scratch(tmp_path, in_memory_bytes=41 * 3 * 8).keep(np.split(WHOLE, CUTS), 3, np.float32)
+    found, rounded = np.asarray(rows), WHOLE.astype(np.float32).astype(np.float64)
+    assert found.dtype == np.float64
+    for each in np.split(np.arange(len(WHOLE)), CUTS):
+        assert any(np.array_equal(found[each], known[each]) for known in (WHOLE, rounded))
+    exact = (found == WHOLE).all(axis=1)
+    assert 0 < exact.sum() < len(WHOLE)
+    np.testing.assert_array_equal(found[~exact], rounded[~exact])
 
 
 def test_few_rows_are_read_without_the_others(tmp_path: Path) -> None:

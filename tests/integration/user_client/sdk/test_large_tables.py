@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from user_client.custody.round_directory import BASIS_FILE, MANIFEST_FILE, PAYLO
 from user_client.custody.scratch import Scratch
 from user_client.errors import EmptyFieldError
 from user_client.rows import Matrix64, Rows
-from user_client.sdk import PrivacyOptions, check_table, draft_terms
+from user_client.sdk import PrivacyOptions, check_table, draft_terms, uplink
 from user_client.sdk.privacy import Treated, treat
 from user_client.tables import encode_labels, encode_rows, encode_table
 from user_client.tables.encoded import LOOKED_AT_ROWS
@@ -181,6 +182,23 @@ def test_what_is_sent_of_a_large_table_is_its_projection(consortium: Consortium,
     np.testing.assert_array_equal(arrays["labels"], encode_labels(table, terms.table_schema))
     receipt = consortium.hospital_round.contribute()  # the analyst finds every digest right
     assert receipt.party == consortium.hospital_round.terms.parties[1]
+
+
+@pytest.mark.parametrize(("rep_dtype", "digits"), [("f8", 1e-14), ("f4", 2e-7)])
+def test_what_is_sent_of_rows_on_the_disk_has_the_digits_of_the_terms(
+    rep_dtype: str, digits: float, consortium: Consortium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uplink, "Scratch", partial(Scratch, in_memory_bytes=0))
+    consortium.until_anchored(rep_dtype=rep_dtype)
+    path = csv(tmp_path / "rows.csv", rows(5, 3000))
+    consortium.hospital_round.prepare(path)
+    directory = consortium.directory_of(consortium.hospital)
+    sent = np.fromfile(directory / PAYLOAD_FILE, rep_dtype)
+    encoded = encode_rows(pa.csv.read_csv(path), consortium.hospital_round.terms.table_schema)
+    expected = encoded @ np.load(directory / BASIS_FILE)
+    found = sent[: expected.size].reshape(expected.shape)
+    lengths = np.linalg.norm(encoded, axis=1, keepdims=True)
+    assert (np.abs(found - expected) / lengths).max() < digits
 
 
 def test_every_column_that_does_not_fit_is_named_wherever_it_first_fails(
