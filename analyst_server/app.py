@@ -160,6 +160,7 @@ def _share(app: FastAPI, analyst: Analyst, settings: Settings, readiness: Readin
     app.state.analyst = analyst
     app.state.ingest = Ingest(analyst)
     app.state.completing = 0
+    app.state.writers = uploads.writers_for(analyst.blobs)
     app.state.readiness = readiness
     app.state.checkpoints = Checkpoints(analyst)
     app.state.body_idle_timeout_s = settings.body_idle_timeout_s

@@ -10,9 +10,8 @@ Everything else in the project uses documented interfaces. For what follows ther
 `asyncio`, ``SSLProtocol.max_size``; of ``transport._ssl_protocol``, ``_ssl_buffer`` and ``_ssl_buffer_view``
     asyncio keeps a buffer of 256 KiB for each TLS connection, for as long as it is open: most of what an idle
     one costs. It is used only between two callbacks of one turn of the loop, so that all connections of a
-    loop can have the same one; and a handshake does without such a large one. For each TLS record it also
-    makes an object of that size and cuts it to the 16 KiB that a record has at most, which takes longer than
-    decrypting it. asyncio has no option for either.
+    loop can have the same one, and a larger one; and a handshake does without such a large one. asyncio has
+    no option for either.
 
 `http.client`, ``HTTPConnection._create_connection``
     What opens the socket of a request. It is needed before TLS or a tunnel begins in it, so that an attempt
@@ -20,7 +19,9 @@ Everything else in the project uses documented interfaces. For what follows ther
 
 `uvicorn`, the methods and attributes of ``HttpToolsProtocol`` used by `WatchedProtocol`
     uvicorn takes a protocol class (``Config(http=...)``), but documents none of its methods, and an ASGI
-    application is not told of connections, of bytes, or of the certificate of its peer. Overridden are
+    application is not told of connections, of bytes, or of the certificate of its peer. It is an
+    ``asyncio.Protocol``, which is given an object for each TLS record, and then all of them joined; as an
+    `asyncio.BufferedProtocol` it is read into a buffer. Overridden are
     asyncio's callbacks (``connection_made``, ``data_received``, ``eof_received``, ``connection_lost``), those
     of the parser (``on_message_begin``, ``on_header``, ``on_headers_complete``, ``on_body``,
     ``on_message_complete``), and those of the answer (``on_response_complete``,
@@ -60,14 +61,23 @@ def undecrypted_bytes(transport: asyncio.BaseTransport) -> int:
     return int(tls._incoming.pending) if tls is not None else 0
 
 
-READ_BYTES: Final = SSLProtocol.max_size
-"""The most that asyncio's TLS transport takes from a socket at once."""
+READ_BYTES: Final = 512 * 2**10
+"""The most that is taken from a socket, or decrypted, at once."""
 RECORD_BYTES: Final = 16 * 2**10
 """The most that a TLS record holds (RFC 8446, 5.1), and enough to read handshakes into."""
 _GOODBYE_S: Final = 0.5
 """How long a peer may take to close its side when the server stops."""
-_buffers = threading.local()
-"""One buffer to read into for the loop of each thread."""
+
+
+class _Buffers(threading.local):
+    """What the loop of each thread reads into, and what TLS decrypts into."""
+
+    def __init__(self) -> None:
+        self.read = memoryview(bytearray(READ_BYTES))
+        self.decrypted = memoryview(bytearray(READ_BYTES))
+
+
+_buffers = _Buffers()
 
 
 def keep_handshakes_small() -> None:
@@ -78,17 +88,12 @@ def keep_handshakes_small() -> None:
 def share_read_buffer(transport: asyncio.BaseTransport) -> None:
     """Let a TLS connection read into the one buffer of its loop, instead of one of its own.
 
-    What is read is decrypted before the loop does anything else, one record at a time. Nothing changes where
-    TLS is not asyncio's.
+    What is read is decrypted before the loop does anything else. Nothing changes where TLS is not asyncio's.
     """
     tls: Any = getattr(transport, "_ssl_protocol", None)
-    if tls is None:
-        return
-    if not hasattr(_buffers, "shared"):
-        _buffers.shared = bytearray(READ_BYTES)
-    tls.max_size = RECORD_BYTES
-    tls._ssl_buffer = _buffers.shared
-    tls._ssl_buffer_view = memoryview(_buffers.shared)
+    if tls is not None:
+        tls._ssl_buffer = _buffers.read.obj
+        tls._ssl_buffer_view = _buffers.read
 
 
 def open_by(connection: HTTPConnection, connect: Callable[..., socket.socket]) -> None:
@@ -125,7 +130,7 @@ class Watcher:
         """
 
 
-class WatchedProtocol(HttpToolsProtocol):
+class WatchedProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     """One connection of uvicorn, with watchers. A subclass says who watches it, and what requests carry."""
 
     _watchers: Sequence[Watcher] = ()
@@ -150,14 +155,20 @@ class WatchedProtocol(HttpToolsProtocol):
         super().connection_made(_WatchedWrites(transport, self._sent))  # type: ignore[arg-type]  # quacks like one
         self.app = self._watched(self.app, self.extensions(transport))
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # asyncio says -1
+        return _buffers.decrypted
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(_buffers.decrypted[:nbytes])
+
+    def data_received(self, data: bytes | memoryview) -> None:
         try:
             for watcher in self._watchers:
                 watcher.received(len(data))
         except CutOffError:
             self.transport.abort()
             return
-        super().data_received(data)
+        super().data_received(data)  # type: ignore[arg-type]  # its parser takes any buffer, and copies
 
     def eof_received(self) -> None:
         self._tell(Event.PEER_CLOSES)

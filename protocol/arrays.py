@@ -418,7 +418,8 @@ def _are_shorter_by_far(rows: NDArray[Any], largest: float) -> bool:
     if rows.dtype != np.float32 or not _SMALLEST_BOUND < bound < math.inf:
         return False
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        longest = float(np.einsum("ij,ij->i", rows, rows).max(initial=0))
+        squares = np.square(rows) @ np.ones(rows.shape[1], np.float32)
+        longest = float(squares.max(initial=0))
     is_shorter: bool = longest <= bound * (1 - (rows.shape[1] + 2) * 2.0**-23)  # a NaN is not
     return is_shorter
 

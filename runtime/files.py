@@ -9,10 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from protocol.errors import UnreadableFileError
 
+WRITTEN_AT_ONCE_BYTES: Final = 2**18
+"""A call that writes more is given memory in larger pieces by Linux, which can take six times as long."""
+_STRETCH_BYTES = 2**22
 _ERASED_AT_ONCE_BYTES = 2**20
 _LOOK_AGAIN_S = 0.001
 _ABANDONED_S = 3600
@@ -189,6 +192,18 @@ def sync_file(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def begin_to_write_back(descriptor: int, start: int, end: int) -> None:
+    """Let the disk begin with the stretches of a file that became whole between two offsets.
+
+    Nobody waits for it; a sync has less left to wait for later. Nothing happens where the system cannot.
+    """
+    first, last = (offset - offset % _STRETCH_BYTES for offset in (start, end))
+    if last > first and hasattr(os, "posix_fadvise"):
+        with suppress(OSError):  # whoever syncs the file is told of what the disk refuses
+            # Linux then writes pages that are new, and keeps them: it gives up those that the disk has
+            os.posix_fadvise(descriptor, first, last - first, os.POSIX_FADV_DONTNEED)
 
 
 def erase(path: Path) -> int:

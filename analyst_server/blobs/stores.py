@@ -22,7 +22,16 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from protocol.errors import InputError, StorageBusyError
-from runtime.files import hold, locked, make_directory, publish, sync_directory, sync_file
+from runtime.files import (
+    WRITTEN_AT_ONCE_BYTES,
+    begin_to_write_back,
+    hold,
+    locked,
+    make_directory,
+    publish,
+    sync_directory,
+    sync_file,
+)
 
 RETRY_AFTER_S: Final = 5
 """When whoever finds a store busy is asked to come again."""
@@ -251,10 +260,11 @@ class DirectoryBlobs(Blobs):
                 raise too_short(key, offset)
             if size > offset:
                 os.ftruncate(descriptor, offset)
-            left = memoryview(data)
+            left, end = memoryview(data), offset
             while len(left):
-                written = os.pwrite(descriptor, left, offset)
-                left, offset = left[written:], offset + written
+                written = os.pwrite(descriptor, left[:WRITTEN_AT_ONCE_BYTES], end)
+                left, end = left[written:], end + written
+            begin_to_write_back(descriptor, offset, end)
         finally:
             os.close(descriptor)
 

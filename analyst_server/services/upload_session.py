@@ -9,8 +9,9 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from analyst_server.blobs import Blobs
 from analyst_server.services.stored import damaged_key, partial_key
@@ -31,6 +32,9 @@ from protocol.row_bounds import RowBounds, RowTooLongError
 
 log = logging.getLogger(__name__)
 
+LISTED_TOGETHER: Final = 4
+"""Digests of so many chunks are listed by one append: what a process that is killed loses at the most."""
+
 
 @dataclass
 class UploadSession:
@@ -45,6 +49,8 @@ class UploadSession:
     takeovers: int = 0
     """How often the upload had been taken over when this process took it."""
     digests: list[bytes] = field(default_factory=list)
+    listed: int = 0
+    """How many of them stand in the list, which the next process reads."""
     unchecked: int = 0
     """How many of the first chunks an earlier process has stored: `check_stored` compares them."""
     begun_bytes: int = 0
@@ -76,9 +82,10 @@ class UploadSession:
         digests = list(_listed(layout, blobs.read_partial(_list_key(part)), stored_bytes)) if has_list else []
         if is_whole and len(digests) < layout.chunk_count:
             digests = []  # nothing is appended to a whole blob, so the upload starts again
-        found = cls(blobs, key, layout, label, bounds, takeovers, digests, unchecked=len(digests))
-        if not is_whole and len(digests) < layout.chunk_count:
-            slot, kept = layout.slot(len(digests)), blobs.partial_size(_begun_key(part, len(digests))) or 0
+        count = len(digests)
+        found = cls(blobs, key, layout, label, bounds, takeovers, digests, listed=count, unchecked=count)
+        if not is_whole and count < layout.chunk_count:
+            slot, kept = layout.slot(count), blobs.partial_size(_begun_key(part, count)) or 0
             found.begun_bytes = kept if kept < slot.stream_end - slot.stream_offset else 0
         return found
 
@@ -149,6 +156,7 @@ class UploadSession:
                     self.keep_begun(b"")
                     self.begun_row = None
                     del self.digests[index:]
+                    self.listed = min(self.listed, index)
                 self.unchecked = 0
                 raise OffsetMismatchError(self.offset, reached)
         self.unchecked = 0
@@ -163,22 +171,37 @@ class UploadSession:
             begun = self._begun_row(chunk)
             check_rows(self.layout, chunk, self.bounds, begun)
             self.keep_begun(b"")
-            self.blobs.append(self.part, chunk.slot.payload_offset, chunk.data)
-            self.blobs.append(_list_key(self.part), DIGEST_BYTES * len(self.digests), chunk.digest)
+            with self._saying_if_erased():
+                self.blobs.append(self.part, chunk.slot.payload_offset, chunk.data)
         except RowTooLongError:
             self.start_over()
             raise
+        self.digests.append(chunk.digest)
+        if not self.listed or len(self.digests) - self.listed >= LISTED_TOGETHER:
+            self._list()  # the first at once: a list that is begun later could be made where all was erased
+        self.begun_row = row_begun_in(self.layout, chunk, begun)
+        self.unsynced_bytes += len(chunk.data)
+        if 0 < self.blobs.holds_back_bytes <= self.unsynced_bytes:
+            self.sync()
+
+    def _list(self) -> None:
+        """List the digests of the chunks that are stored."""
+        if self.listed < len(self.digests):
+            new = b"".join(self.digests[self.listed :])
+            with self._saying_if_erased():
+                self.blobs.append(_list_key(self.part), DIGEST_BYTES * self.listed, new)
+            self.listed = len(self.digests)
+
+    @contextmanager
+    def _saying_if_erased(self) -> Iterator[None]:
+        try:
+            yield
         except FileNotFoundError:
             if not self.digests:
                 raise  # there was nothing to erase
             error = NotFoundError("what had arrived of this upload was erased: its collaboration has ended")
             error.hint = "`odc status` shows the collaborations that go on"
             raise error from None
-        self.digests.append(chunk.digest)
-        self.begun_row = row_begun_in(self.layout, chunk, begun)
-        self.unsynced_bytes += len(chunk.data)
-        if 0 < self.blobs.holds_back_bytes <= self.unsynced_bytes:
-            self.sync()
 
     def _begun_row(self, chunk: Chunk) -> bytes:
         """Return what is stored of a chunk's first row."""
@@ -216,6 +239,8 @@ class UploadSession:
 
     def sync(self) -> None:
         """Make what arrived survive a power cut, or start over; raises `OffsetMismatchError` if it did."""
+        with suppress(NotFoundError):  # erased: whoever signs for it finds out
+            self._list()
         with self._starting_over_if_refused():
             self.blobs.sync(self.part)
             self.blobs.sync(_list_key(self.part))
@@ -262,6 +287,7 @@ class UploadSession:
             self.blobs.abandon(key)
         self.begun_bytes = 0
         self.digests.clear()
+        self.listed = 0
         self.unchecked = 0
         self.begun_row = None
 

@@ -22,6 +22,7 @@ from protocol.arrays import Layout, StreamReader, check_values
 from protocol.envelope import decode_stored
 from protocol.messages import UplinkManifest
 from protocol.operations import BEGIN_UPLINK
+from runtime.files import WRITTEN_AT_ONCE_BYTES
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]{1,18})\r\n", re.IGNORECASE)
 _HEAD_ENDS: Final = b"\r\n\r\n"
@@ -95,7 +96,8 @@ class CheckingSink(Sink):
             return
         for chunk in self._reader.feed(data):
             check_values(self._layout, chunk)
-            self._file.write(chunk.data)
+            for start in range(0, len(chunk.data), WRITTEN_AT_ONCE_BYTES):
+                self._file.write(chunk.data[start : start + WRITTEN_AT_ONCE_BYTES])
 
     def _end(self) -> None:
         if self._is_opening():

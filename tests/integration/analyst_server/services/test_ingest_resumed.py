@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analyst_server.services.stored import blob_key
-from analyst_server.services.upload_session import UploadSession
+from analyst_server.services.upload_session import LISTED_TOGETHER, UploadSession
 from protocol.arrays import raw_bytes
 from protocol.envelope import verify
 from protocol.errors import OffsetMismatchError
@@ -39,6 +39,20 @@ def test_after_a_restart_it_goes_on_inside_a_chunk(ready: World) -> None:
     ready.restart()
     assert ready.begin(uplink).begun == 5
     ready.append(uplink, upload_id, reached + 5)
+    ready.complete(uplink, upload_id)
+    assert whole_file(ready, upload_id).read_bytes() == b"".join(map(raw_bytes, uplink.arrays))
+
+
+def test_a_killed_server_loses_a_few_chunks_of_what_it_had_stored(ready: World) -> None:
+    uplink = hospital(ready, rows=2 * MANY_ROWS)
+    upload_id = ready.begin(uplink).upload_id
+    append = ready.ingest.append(identity(HOSPITAL), upload_id, 0)
+    assert append is not None
+    append.write(uplink.stream[: offset_after(uplink, LISTED_TOGETHER + 3)])  # and is never closed
+    ready.restart()
+    reached = ready.begin(uplink).offset
+    assert reached == offset_after(uplink, LISTED_TOGETHER + 1)
+    ready.append(uplink, upload_id, reached)
     ready.complete(uplink, upload_id)
     assert whole_file(ready, upload_id).read_bytes() == b"".join(map(raw_bytes, uplink.arrays))
 

@@ -1,20 +1,22 @@
-"""A body is written while more of it comes: in order, a chunk at a time, and to the end of what has come."""
+"""A body is written while more of it comes: in order, part by part, and to the end of what has come."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
 from starlette.requests import ClientDisconnect
 
-from analyst_server.api.uploads import write_chunks
-from protocol.limits import DEFAULT_CHUNK_BYTES
+from analyst_server.api.uploads import WRITTEN_TOGETHER_BYTES, most_writers, write_chunks
+from analyst_server.blobs import MemoryBlobs
 
-PIECE_BYTES = DEFAULT_CHUNK_BYTES // 4
+PIECE_BYTES = WRITTEN_TOGETHER_BYTES // 4
 WAIT_S = 30
 """Longer than anything here takes: it only ends a test that would hang."""
 
@@ -48,8 +50,9 @@ def held_back() -> Iterator[tuple[list[int], threading.Event, Callable[[bytes], 
     may.set()
 
 
-def put(write: Callable[[bytes], object], coming: Coming) -> Any:
-    return write_chunks(write, cast("Any", coming), WAIT_S)
+async def put(write: Callable[[bytes], object], coming: Coming) -> None:
+    with ThreadPoolExecutor(1) as writers:
+        await write_chunks(write, cast("Any", coming), WAIT_S, writers)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -58,7 +61,7 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_the_next_chunk_comes_while_one_is_written_and_no_more() -> None:
+def test_the_next_part_comes_while_one_is_written_and_no_more() -> None:
     async def play() -> None:
         with held_back() as (written, may, write):
             coming = Coming(20)
@@ -113,3 +116,17 @@ def test_whoever_is_cut_off_waits_for_the_thread_that_writes() -> None:
             assert written == [1, 2, 3, 4]  # the rest comes again
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(("cores", "count"), [(1, 1), (2, 1), (3, 2), (64, 2)])
+def test_writers_leave_a_core_to_the_thread_that_reads(
+    cores: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(cores)))
+    assert most_writers(MemoryBlobs()) == count
+
+
+def test_writers_that_wait_for_a_network_are_many() -> None:
+    blobs = MemoryBlobs()
+    blobs.holds_back_bytes = 1
+    assert most_writers(blobs) > 8
