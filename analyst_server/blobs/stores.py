@@ -22,16 +22,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from protocol.errors import InputError, StorageBusyError
-from runtime.files import (
-    WRITTEN_AT_ONCE_BYTES,
-    begin_to_write_back,
-    hold,
-    locked,
-    make_directory,
-    publish,
-    sync_directory,
-    sync_file,
-)
+from runtime import files
+from runtime.files import hold, locked, make_directory, publish, sync_directory, sync_file
 
 RETRY_AFTER_S: Final = 5
 """When whoever finds a store busy is asked to come again."""
@@ -262,9 +254,9 @@ class DirectoryBlobs(Blobs):
                 os.ftruncate(descriptor, offset)
             left, end = memoryview(data), offset
             while len(left):
-                written = os.pwrite(descriptor, left[:WRITTEN_AT_ONCE_BYTES], end)
+                written = os.pwrite(descriptor, left[: files.WRITTEN_AT_ONCE_BYTES], end)
                 left, end = left[written:], end + written
-            begin_to_write_back(descriptor, offset, end)
+            files.begin_to_write_back(descriptor, offset, end)
         finally:
             os.close(descriptor)
 

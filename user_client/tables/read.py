@@ -214,8 +214,8 @@ def _read_csv(path: Path, dialect: Dialect) -> pa.Table:
     refused: list[pyarrow.csv.InvalidRow] = []
     with _readable_as_csv(path, dialect, refused):
         try:
-            with _opened(path, dialect) as file:
-                table = pyarrow.csv.read_csv(file, *_options(path, dialect, refused, use_threads=True))
+            options = _options(path, dialect, refused, use_threads=True)
+            table = pyarrow.csv.read_csv(_opened(path, dialect), *options)
             _refuse_open_quote(path, dialect, table)
             return with_points(table, dialect)
         except pa.ArrowInvalid:
@@ -270,19 +270,19 @@ def _batches(source: Source, refused: list[pyarrow.csv.InvalidRow]) -> Iterator[
 
 def _in_parts(source: Source, refused: list[pyarrow.csv.InvalidRow], part_bytes: int) -> Iterator[pa.Table]:
     rows_before, path, dialect = 0, source.path, source.dialect
-    with pa.OSFile(str(path)) as packed, _unpacked(packed, path, dialect) as file:
-        options = _options(path, dialect, refused, use_threads=False, part_bytes=part_bytes)
-        reader = pyarrow.csv.open_csv(file, *options)
-        yield reader.schema.empty_table()
-        for batch in reader:
-            try:
-                yield with_points(pa.Table.from_batches([batch]), dialect)
-            except AmbiguousNumberError as error:
-                raise AmbiguousNumberError(
-                    error.column, rows_before + error.row, str(error), error.hint
-                ) from None
-            rows_before += batch.num_rows
-            _tell(source, packed.tell())  # some blocks ahead of the batch
+    options = _options(path, dialect, refused, use_threads=False, part_bytes=part_bytes)
+    packed = pa.OSFile(str(path))
+    reader = pyarrow.csv.open_csv(_unpacked(packed, path, dialect), *options)
+    yield reader.schema.empty_table()
+    for batch in reader:
+        try:
+            yield with_points(pa.Table.from_batches([batch]), dialect)
+        except AmbiguousNumberError as error:
+            raise AmbiguousNumberError(
+                error.column, rows_before + error.row, str(error), error.hint
+            ) from None
+        rows_before += batch.num_rows
+        _tell(source, packed.tell())  # some blocks ahead of the batch
 
 
 def _tell(source: Source, done_bytes: int) -> None:
@@ -393,13 +393,17 @@ def _names(path: Path, dialect: Dialect) -> tuple[list[str], int]:
 def _names_before(path: Path, dialect: Dialect, lines_before: int, block_bytes: int) -> list[str]:
     reading = pyarrow.csv.ReadOptions(use_threads=False, block_size=block_bytes, skip_rows=lines_before)
     parsing = _parsing(dialect, lambda _: "skip")  # the next reading refuses it
-    with _opened(path, dialect) as file:
-        names: list[str] = pyarrow.csv.open_csv(file, reading, parsing).schema.names
-        return names
+    names: list[str] = pyarrow.csv.open_csv(_opened(path, dialect), reading, parsing).schema.names
+    return names
 
 
 def _opened(path: Path, dialect: Dialect) -> pa.NativeFile:
-    """Return a file as UTF-8, unpacked if it is compressed."""
+    """Return a file as UTF-8, unpacked if it is compressed.
+
+    Arrow reads a CSV file ahead in another thread, for a moment also after its reader is gone. So nobody may
+    close it: the file that is opened next would have its descriptor, and lose what is read to nobody. It is
+    closed once nothing refers to it.
+    """
     return _unpacked(pa.OSFile(str(path)), path, dialect)
 
 

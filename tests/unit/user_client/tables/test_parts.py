@@ -5,6 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import stat
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -154,3 +158,70 @@ def test_a_row_longer_than_a_part_is_read_with_all_others(before: int, tmp_path:
     first, *parts = read_parts(path)
     assert (first.num_rows, first.column_names) == (0, ["age", "code"])
     assert pa.concat_tables(parts).equals(read_table(path))
+
+
+class SlowFile(io.FileIO):
+    """A file that takes its time, and knows whether it was closed while another thread read from it."""
+
+    reading = 0
+    was_closed_meanwhile = False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reading += 1
+        time.sleep(0.05)
+        self.was_closed_meanwhile |= self.closed
+        self.reading -= 1
+        return super().read(size)
+
+
+def test_a_csv_file_is_not_closed_while_it_is_read_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that is opened next would have its descriptor, and lose what is read to nobody."""
+    path, opened = tmp_path / "rows.csv", list[SlowFile]()
+    path.write_bytes(b"age,code\n" + b"2,008\n" * LINES)
+
+    def slowly(name: str) -> pa.NativeFile:
+        opened.append(SlowFile(name))
+        return pa.PythonFile(opened[-1], mode="r")
+
+    monkeypatch.setattr(pa, "OSFile", slowly)
+    parts = read_parts(path)
+    next(parts)
+    next(parts)
+    del parts
+    until(lambda: not any(file.reading for file in opened))
+    assert not any(file.was_closed_meanwhile for file in opened)
+    for file in opened:
+        file.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists what a process has open")
+def test_no_csv_file_stays_open(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(b"age,code\n" + b"2,008\n" * LINES)
+    parts = read_parts(path)
+    next(parts)
+    next(parts)
+    assert is_open(path)
+    del parts
+    until(lambda: not is_open(path))
+    read_table(path)
+    assert len(list(read_parts(path))) > 1
+    until(lambda: not is_open(path))
+
+
+def is_open(path: Path) -> bool:
+    """Return whether this process has a file open."""
+    found = set[str]()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # that of the folder itself
+            found.add(str(descriptor.readlink()))
+    return str(path) in found
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
