@@ -49,8 +49,8 @@ router = APIRouter()
 
 MAX_COMPLETING: Final = 64
 COME_BACK_S: Final = 5
-WRITTEN_TOGETHER_BYTES: Final = 3 * DEFAULT_CHUNK_BYTES // 2
-"""What comes is handed to a writer in parts of so many bytes, of which an upload holds two at most."""
+MOST_TOGETHER_BYTES: Final = 3 * DEFAULT_CHUNK_BYTES // 2
+"""What comes while a part of an upload is written is handed over once it has so many bytes."""
 MOST_WRITERS: Final = 2
 """One writes about as fast as what comes can be decrypted, which one thread does for all lines."""
 MOST_WAITING_WRITERS: Final = 32
@@ -208,7 +208,8 @@ async def write_chunks(
 ) -> None:
     """Hand the body to ``write`` in another thread, part by part, while the next part arrives.
 
-    Two parts of an upload are held at most: the one that is written, and the one that comes.
+    A part is as long as a chunk, or half as long again if the one before is still being written. No more than
+    these two is held of an upload.
 
     Raises `TimeoutError` if nothing arrives for ``idle_timeout_s``, and `ClientDisconnect`.
     """
@@ -222,7 +223,7 @@ async def write_chunks(
                 break
             pieces.append(piece)
             held_bytes += len(piece)
-            if held_bytes >= WRITTEN_TOGETHER_BYTES:
+            if held_bytes >= (MOST_TOGETHER_BYTES if writing.is_busy else DEFAULT_CHUNK_BYTES):
                 whole, pieces, held_bytes = pieces, [], 0
                 await writing.hand(whole)
     finally:  # also where the line broke: what has come need not come again
@@ -236,6 +237,10 @@ class _Writing:
     def __init__(self, write: Callable[[bytes], object], writers: Executor) -> None:
         self._write, self._writers = write, writers
         self._under_way: asyncio.Future[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self._under_way is not None and not self._under_way.done()
 
     async def hand(self, pieces: list[bytes]) -> None:
         """Begin to write, once what was handed before is written; raises what that has raised."""

@@ -211,8 +211,8 @@ class DirectoryBlobs(Blobs):
 
     def whole_keys(self) -> list[str]:
         # folders that are erased meanwhile are passed over by `os.walk`
-        files = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
-        keys = (file.relative_to(self._root).as_posix() for file in files)
+        found = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
+        keys = (file.relative_to(self._root).as_posix() for file in found)
         return sorted(key for key in keys if not key.startswith(_PING) and not key.endswith(".part"))
 
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:

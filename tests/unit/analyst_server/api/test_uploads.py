@@ -13,10 +13,12 @@ from typing import Any, cast
 import pytest
 from starlette.requests import ClientDisconnect
 
-from analyst_server.api.uploads import WRITTEN_TOGETHER_BYTES, most_writers, write_chunks
+from analyst_server.api.uploads import MOST_TOGETHER_BYTES, most_writers, write_chunks
 from analyst_server.blobs import MemoryBlobs
+from protocol.limits import DEFAULT_CHUNK_BYTES
 
-PIECE_BYTES = WRITTEN_TOGETHER_BYTES // 4
+PIECE_BYTES = DEFAULT_CHUNK_BYTES // 4
+TOGETHER = MOST_TOGETHER_BYTES // PIECE_BYTES
 WAIT_S = 30
 """Longer than anything here takes: it only ends a test that would hang."""
 
@@ -66,13 +68,33 @@ def test_the_next_part_comes_while_one_is_written_and_no_more() -> None:
         with held_back() as (written, may, write):
             coming = Coming(20)
             running = asyncio.create_task(put(write, coming))
-            await until(lambda: coming.came == 8)
+            await until(lambda: coming.came == 4 + TOGETHER)
             for _ in range(100):
                 await asyncio.sleep(0.001)
-            assert (coming.came, written) == (8, [])
+            assert (coming.came, written) == (4 + TOGETHER, [])
             may.set()
             await running
             assert written == list(range(1, 21))
+
+    asyncio.run(play())
+
+
+def test_a_chunk_of_a_slow_line_is_written_as_soon_as_it_is_whole() -> None:
+    async def play() -> None:
+        written, goes_on = list[int](), asyncio.Event()
+
+        class Slow(Coming):
+            async def stream(self) -> AsyncIterator[bytes]:
+                async for piece in super().stream():
+                    if self.came == 5:
+                        await goes_on.wait()
+                    yield piece
+
+        running = asyncio.create_task(put(lambda data: written.extend(data[:1]), Slow(6)))
+        await until(lambda: written == [1, 2, 3, 4])
+        goes_on.set()
+        await running
+        assert written == [1, 2, 3, 4, 5, 6]
 
     asyncio.run(play())
 
