@@ -19,9 +19,9 @@ Everything else in the project uses documented interfaces. For what follows ther
 
 `uvicorn`, the methods and attributes of ``HttpToolsProtocol`` used by `WatchedProtocol`
     uvicorn takes a protocol class (``Config(http=...)``), but documents none of its methods, and an ASGI
-    application is not told of connections, of bytes, or of the certificate of its peer. It is an
-    ``asyncio.Protocol``, which is given an object for each TLS record, and then all of them joined; as an
-    `asyncio.BufferedProtocol` it is read into a buffer. Overridden are
+    application is not told of connections, of bytes, or of the certificate of its peer. The class is an
+    `asyncio.Protocol`, for which asyncio makes an object of each TLS record and joins them; into the buffer
+    of an `asyncio.BufferedProtocol` it decrypts without either. Overridden are
     asyncio's callbacks (``connection_made``, ``data_received``, ``eof_received``, ``connection_lost``), those
     of the parser (``on_message_begin``, ``on_header``, ``on_headers_complete``, ``on_body``,
     ``on_message_complete``), and those of the answer (``on_response_complete``,

@@ -410,7 +410,7 @@ def require_short(rows: NDArray[Any], largest: float, party: str, name: str, fir
 def _are_shorter_by_far(rows: NDArray[Any], largest: float) -> bool:
     """Return whether no row is as long as ``largest``, by more than single precision can err.
 
-    Four times as fast as in double precision, which decides on everything else. A sum of l squares errs by
+    Three times as fast as in double precision, which decides on everything else. A sum of l squares errs by
     less than a share of ``(l + 1) * 2**-24`` of itself (Higham, Accuracy and Stability of Numerical
     Algorithms, 3.1), and by less than ``l * 2**-149`` where squares are too small for a float.
     """

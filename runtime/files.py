@@ -194,12 +194,17 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def begin_to_write_back(descriptor: int, start: int, end: int) -> None:
-    """Let the disk begin with the stretches of a file that became whole between two offsets.
+def write_at(descriptor: int, offset: int, data: bytes | bytearray | memoryview) -> None:
+    """Write all of ``data`` to an open file, from an offset on.
 
-    Nobody waits for it; a sync has less left to wait for later. Nothing happens where the system cannot.
+    The disk begins with every stretch of the file that became whole, where the system can do that. Nobody
+    waits for it, and a sync has less left to wait for.
     """
-    first, last = (offset - offset % _STRETCH_BYTES for offset in (start, end))
+    left, end = memoryview(data), offset
+    while len(left):
+        written = os.pwrite(descriptor, left[:WRITTEN_AT_ONCE_BYTES], end)
+        left, end = left[written:], end + written
+    first, last = (place - place % _STRETCH_BYTES for place in (offset, end))
     if last > first and hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # whoever syncs the file is told of what the disk refuses
             # Linux then writes pages that are new, and keeps them: it gives up those that the disk has

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from protocol.errors import InputError, StorageBusyError
-from runtime import files
-from runtime.files import hold, locked, make_directory, publish, sync_directory, sync_file
+from runtime.files import hold, locked, make_directory, publish, sync_directory, sync_file, write_at
 
 RETRY_AFTER_S: Final = 5
 """When whoever finds a store busy is asked to come again."""
@@ -211,8 +210,8 @@ class DirectoryBlobs(Blobs):
 
     def whole_keys(self) -> list[str]:
         # folders that are erased meanwhile are passed over by `os.walk`
-        found = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
-        keys = (file.relative_to(self._root).as_posix() for file in found)
+        files = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
+        keys = (file.relative_to(self._root).as_posix() for file in files)
         return sorted(key for key in keys if not key.startswith(_PING) and not key.endswith(".part"))
 
     def read(self, key: str, offset: int = 0, length: int | None = None) -> memoryview:
@@ -252,11 +251,7 @@ class DirectoryBlobs(Blobs):
                 raise too_short(key, offset)
             if size > offset:
                 os.ftruncate(descriptor, offset)
-            left, end = memoryview(data), offset
-            while len(left):
-                written = os.pwrite(descriptor, left[: files.WRITTEN_AT_ONCE_BYTES], end)
-                left, end = left[written:], end + written
-            files.begin_to_write_back(descriptor, offset, end)
+            write_at(descriptor, offset, data)
         finally:
             os.close(descriptor)
 
