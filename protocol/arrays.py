@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import bisect
 import hashlib
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
-from protocol.labels import AnyLabel, Task
+from protocol.errors import DigestMismatchError, LimitExceededError
 from protocol.limits import MAX_SCALE
-from protocol.messages import LABELS, SCALE_ARRAYS, ArraySpec, Dtype
-from protocol.row_bounds import RowBounds, RowTooLongError
+from protocol.messages import ArraySpec, Dtype
 
 B = TypeVar("B", bytes, memoryview)
 DIGEST_BYTES = 32
@@ -295,146 +292,3 @@ class StreamReader:
             raise DigestMismatchError(f"chunk {self._next} of {self._layout.specs[slot.array].name}")
         self._next += 1
         return Chunk(slot, claimed, data)
-
-
-def check_values(layout: Layout, chunk: Chunk, label: AnyLabel | None = None) -> None:
-    """Check that a chunk holds neither a NaN, an infinity, a bad scale nor a label outside the terms.
-
-    Parameters
-    ----------
-    layout : Layout
-        Of the transfer that the chunk belongs to.
-    chunk : Chunk
-        Floats must be finite. Scales must lie from 0 to `MAX_SCALE`, so that the scaled numbers are finite
-        too.
-    label : Label, NumberLabel, SurvivalLabel or MultiLabel, optional
-        That of the terms, for an uplink: in its array of labels, class numbers must lie from 0 to
-        ``classes - 1``, numbers from -1 to 1, and sets of labels below ``2**labels``; times of survival are
-        not 0.
-
-    Raises
-    ------
-    NotFiniteError, LabelOutOfRangeError
-        Naming the row, never its value.
-    """
-    spec = layout.specs[chunk.slot.array]
-    values = np.frombuffer(chunk.data, dtype=np.dtype(spec.dtype).newbyteorder("<"))
-    allowed = _allowed(values, spec, label)
-    if not allowed.all():
-        first = int(allowed.argmin())
-        per_row = spec.shape[1] if len(spec.shape) == 2 else 1
-        before = (chunk.slot.payload_offset - layout.payload_start(chunk.slot.array)) // values.itemsize
-        row = (before + first) // per_row
-        if label is None or spec.name != LABELS or not np.isfinite(values[first]):
-            raise NotFiniteError(spec.name, row)
-        raise LabelOutOfRangeError(row, _ALLOWED[label.task].format(label.outputs))
-
-
-def _allowed(values: NDArray[Any], spec: ArraySpec, label: AnyLabel | None) -> NDArray[np.bool_]:
-    if spec.name in SCALE_ARRAYS:
-        lowest, highest = 0.0, float(MAX_SCALE)
-    elif label is None or spec.name != LABELS:
-        return np.asarray(np.isfinite(values))
-    else:
-        lowest, highest = _ENDS[label.task](label.outputs)
-    inside = (values >= lowest) & (values <= highest)  # a NaN is not
-    if label is not None and label.task == "survival" and spec.name == LABELS:
-        inside &= values != 0
-    return np.asarray(inside)
-
-
-def begun_row_bytes(layout: Layout, chunk: Chunk) -> int:
-    """Return how many bytes of a chunk's first row lie in earlier chunks of its array."""
-    spec = layout.specs[chunk.slot.array]
-    row_bytes = spec.payload_bytes // spec.shape[0]
-    return (chunk.slot.payload_offset - layout.payload_start(chunk.slot.array)) % row_bytes
-
-
-def row_begun_in(layout: Layout, chunk: Chunk, begun: bytes) -> bytes:
-    """Return what there is of the row that goes on in the chunk after this one, empty if none does.
-
-    ``begun`` is what earlier chunks have of this one's first row.
-    """
-    spec = layout.specs[chunk.slot.array]
-    row_bytes = spec.payload_bytes // spec.shape[0]
-    left = (len(begun) + len(chunk.data)) % row_bytes
-    own = min(left, len(chunk.data))
-    return begun[: left - own] + bytes(chunk.data[len(chunk.data) - own :])
-
-
-def check_rows(layout: Layout, chunk: Chunk, bounds: RowBounds, begun: bytes = b"") -> None:
-    """Check that no row that ends in a chunk is longer than rows of its array can be.
-
-    Parameters
-    ----------
-    begun : bytes
-        What earlier chunks have of its first row: `begun_row_bytes` of them.
-
-    Raises
-    ------
-    RowTooLongError
-        Naming party, array and row, never a value.
-    """
-    spec = layout.specs[chunk.slot.array]
-    if (largest := bounds.largest.get(spec.name)) is None:
-        return
-    row_bytes = spec.payload_bytes // spec.shape[0]
-    first = (chunk.slot.payload_offset - layout.payload_start(chunk.slot.array)) // row_bytes
-    missing = -len(begun) % row_bytes
-    if begun and missing <= len(chunk.data):  # by itself: to join it to the others would copy them all
-        _require_short(spec, row_bytes, b"".join((begun, chunk.data[:missing])), largest, bounds, first)
-    first += bool(begun)
-    ended = len(chunk.data) - (len(chunk.data) - missing) % row_bytes
-    if ended > missing:
-        _require_short(spec, row_bytes, chunk.data[missing:ended], largest, bounds, first)
-
-
-def _require_short(
-    spec: ArraySpec, row_bytes: int, data: bytes | memoryview, largest: float, bounds: RowBounds, first: int
-) -> None:
-    rows = np.frombuffer(data, np.dtype(spec.dtype).newbyteorder("<"))
-    require_short(rows.reshape(len(data) // row_bytes, -1), largest, bounds.party, spec.name, first)
-
-
-def require_short(rows: NDArray[Any], largest: float, party: str, name: str, first: int = 0) -> None:
-    """Raise `RowTooLongError` if a row, of (k, l) from number ``first`` on, is longer than ``largest``."""
-    if _are_shorter_by_far(rows, largest):
-        return
-    with np.errstate(over="ignore"):  # an infinite length is too long
-        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-        too_long = ~(np.sqrt(squares) <= largest)
-    if too_long.any():
-        raise RowTooLongError(party, name, first + int(too_long.argmax()))
-
-
-def _are_shorter_by_far(rows: NDArray[Any], largest: float) -> bool:
-    """Return whether no row is as long as ``largest``, by more than single precision can err.
-
-    Three times as fast as in double precision, which decides on everything else. A sum of l squares errs by
-    less than a share of ``(l + 1) * 2**-24`` of itself (Higham, Accuracy and Stability of Numerical
-    Algorithms, 3.1), and by less than ``l * 2**-149`` where squares are too small for a float.
-    """
-    bound = largest * largest
-    if rows.dtype != np.float32 or not _SMALLEST_BOUND < bound < math.inf:
-        return False
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        squares = np.square(rows) @ np.ones(rows.shape[1], np.float32)
-        longest = float(squares.max(initial=0))
-    is_shorter: bool = longest <= bound * (1 - (rows.shape[1] + 2) * 2.0**-23)  # a NaN is not
-    return is_shorter
-
-
-_SMALLEST_BOUND: Final = 1e-30
-"""Of the square of a row's length: below, what squares lose by being too small could count."""
-_ENDS: Final[Mapping[Task, Callable[[int], tuple[float, float]]]] = {
-    "classes": lambda classes: (0, classes - 1),
-    "multilabel": lambda labels: (0, 2**labels - 1),
-    "number": lambda _: (-1, 1),
-    "survival": lambda _: (-1, 1),
-}
-_ALLOWED: Final = {
-    "classes": "one of {} classes",
-    "multilabel": "a set of {} labels",
-    "number": "a number from -1 to 1",
-    "survival": "a time from -1 to 1 other than 0",
-}

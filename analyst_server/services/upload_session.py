@@ -15,17 +15,8 @@ from typing import Final
 
 from analyst_server.blobs import Blobs
 from analyst_server.services.stored import damaged_key, partial_key
-from protocol.arrays import (
-    DIGEST_BYTES,
-    ArrayDigest,
-    Chunk,
-    Layout,
-    StreamReader,
-    begun_row_bytes,
-    check_rows,
-    check_values,
-    row_begun_in,
-)
+from protocol.arrays import DIGEST_BYTES, ArrayDigest, Chunk, Layout, StreamReader
+from protocol.chunk_checks import begun_row_bytes, check_chunk, row_begun_in
 from protocol.errors import NotFoundError, OffsetMismatchError, TruncatedError, UploadSupersededError
 from protocol.labels import AnyLabel
 from protocol.row_bounds import RowBounds, RowTooLongError
@@ -162,14 +153,14 @@ class UploadSession:
         self.unchecked = 0
 
     def keep(self, chunk: Chunk) -> None:
-        """Store a checked chunk after the others.
+        """Check a chunk, and store it after the others.
 
-        Raises `NotFoundError` if those were erased, and `RowTooLongError` if a row that ends in it is too
-        long: the upload is then abandoned, and another can be begun.
+        Raises what `check_values` raises, `NotFoundError` if those were erased, and `RowTooLongError` if a
+        row that ends in it is too long: the upload is then abandoned, and another can be begun.
         """
         try:
             begun = self._begun_row(chunk)
-            check_rows(self.layout, chunk, self.bounds, begun)
+            check_chunk(self.layout, chunk, self.label, self.bounds, begun)
             self.keep_begun(b"")
             with self._saying_if_erased():
                 self.blobs.append(self.part, chunk.slot.payload_offset, chunk.data)
@@ -322,7 +313,6 @@ class Append:
     def write(self, data: bytes | bytearray) -> None:
         """Check and keep the chunks that ``data`` completes."""
         for chunk in self._reader.feed(data):
-            check_values(self._session.layout, chunk, self._session.label)
             with self._session.lock:
                 if self._generation != self._session.generation:
                     raise UploadSupersededError("another connection continues this upload")

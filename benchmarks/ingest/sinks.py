@@ -18,7 +18,8 @@ import ssl
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from protocol.arrays import Layout, StreamReader, check_values
+from protocol.arrays import Layout, StreamReader
+from protocol.chunk_checks import check_values
 from protocol.envelope import decode_stored
 from protocol.messages import UplinkManifest
 from protocol.operations import BEGIN_UPLINK

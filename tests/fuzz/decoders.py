@@ -16,13 +16,13 @@ from protocol.anchor_matrix import open_matrix, seal_matrix
 from protocol.arrays import (
     Layout,
     StreamReader,
-    check_values,
     chunks_of,
     dequantise,
     frame,
     specify,
 )
 from protocol.checkpoint import Checkpoint, Note
+from protocol.chunk_checks import check_values
 from protocol.codec import Message, decode, encode, explain, pack_list, unpack_list, unpack_lists
 from protocol.consent import plain_words
 from protocol.errors import (

@@ -17,7 +17,6 @@ from protocol.arrays import (
     Chunk,
     Layout,
     StreamReader,
-    check_values,
     chunks_of,
     dequantise,
     frame,
@@ -26,6 +25,7 @@ from protocol.arrays import (
     raw_bytes,
     specify,
 )
+from protocol.chunk_checks import check_values
 from protocol.errors import DigestMismatchError, LimitExceededError, ProtocolError
 from protocol.labels import Label
 from protocol.limits import MAX_SCALE

@@ -22,9 +22,9 @@ from protocol.arrays import (
     quantise,
     quantise_by,
     raw_bytes,
-    require_short,
     scale_of,
 )
+from protocol.chunk_checks import require_short
 from protocol.limits import DEFAULT_CHUNK_BYTES
 from protocol.messages import LABELS, ArraySpec, Dtype
 from protocol.row_bounds import RowBounds

@@ -11,7 +11,6 @@ from protocol.arrays import (
     Chunk,
     Layout,
     StreamReader,
-    check_values,
     chunks_of,
     dequantise,
     frame,
@@ -20,6 +19,7 @@ from protocol.arrays import (
     raw_bytes,
     specify,
 )
+from protocol.chunk_checks import check_values
 from protocol.errors import DigestMismatchError, LabelOutOfRangeError, LimitExceededError, NotFiniteError
 from protocol.labels import AnyLabel, BinaryLabel, Label, MultiLabel, NumberLabel, SurvivalLabel
 

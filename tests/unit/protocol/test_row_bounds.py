@@ -10,8 +10,14 @@ import pyarrow as pa
 import pytest
 
 from protocol.anchor_terms import AnchorTerms
-from protocol.arrays import Layout, StreamReader, begun_row_bytes, check_rows, require_short, row_begun_in
-from protocol.errors import MalformedMessageError
+from protocol.arrays import Layout, StreamReader
+from protocol.chunk_checks import (
+    begun_row_bytes,
+    check_chunk,
+    require_short,
+    row_begun_in,
+)
+from protocol.errors import MalformedMessageError, NotFiniteError
 from protocol.gaussian_mechanism import gaussian_sigma
 from protocol.messages import PrivacyRecord
 from protocol.row_bounds import ROUNDING, STRETCH, RowBounds, RowTooLongError, longest_row
@@ -125,7 +131,7 @@ def checked(
             head = stored[chunk.slot.payload_offset - begun : chunk.slot.payload_offset] if begun else b""
             assert begun_row == head or chunk.slot.array != array
             begun_row, array = row_begun_in(layout, chunk, head), chunk.slot.array
-            check_rows(layout, chunk, RowBounds(HOSPITAL, {"rep": bound}), head)
+            check_chunk(layout, chunk, None, RowBounds(HOSPITAL, {"rep": bound}), head)
             stored += bytes(chunk.data)
 
 
@@ -141,6 +147,18 @@ def test_a_long_row_is_found_wherever_chunks_end(rep_dtype: str, row: int) -> No
         checked(rep, rep_dtype=rep_dtype, latent_dim=50, bound=1.2)
     assert caught.value.context == {"party": HOSPITAL, "array": "rep", "row": row}
     assert "0.2" not in caught.value.detail
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("column", [0, 30, 49])
+@pytest.mark.parametrize("row", [0, 327, 1999])
+def test_what_is_not_finite_is_found_in_every_part_of_a_row(row: int, column: int, value: float) -> None:
+    """The first chunk of 65536 bytes ends after 34 numbers of row 327."""
+    rep = np.zeros((2000, 50))
+    rep[row, column] = value
+    with pytest.raises(NotFiniteError) as caught:
+        checked(rep, rep_dtype="f4", latent_dim=50, bound=1.0)
+    assert caught.value.context == {"array": "rep", "row": row}
 
 
 @pytest.mark.parametrize("value", [3e38, 1e4])

@@ -12,8 +12,9 @@ import pytest
 from cryptography import x509
 
 from protocol import anchor_matrix, envelope, ledger, messages
-from protocol.arrays import ArrayDigest, Layout, StreamReader, check_values, dequantise, quantise
+from protocol.arrays import ArrayDigest, Layout, StreamReader, dequantise, quantise
 from protocol.checkpoint import leaf_hashes
+from protocol.chunk_checks import check_values
 from protocol.codec import Message, decode, digest, encode
 from protocol.consent import plain_words, plain_words_digest
 from protocol.errors import OdcError, ProtocolError
