@@ -32,11 +32,13 @@ from protocol.errors import RoundFailedError
 log = logging.getLogger(__name__)
 
 
+def are_waiting(analyst: Analyst, unit: Unit) -> bool:
+    """Return whether there is a model to judge."""
+    return _next(analyst, unit) is not None
+
+
 def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
     """Claim the round whose model has waited longest to be judged; return its id."""
-    with analyst.records.begin() as unit:  # looking costs no write lock
-        if _next(analyst, unit) is None:
-            return None
     own_arrays.require_here(analyst)
     with analyst.records.begin(write=True) as unit:
         collaboration = _next(analyst, unit)

@@ -24,11 +24,13 @@ from protocol.errors import RoundFailedError
 from protocol.states import Event
 
 
+def are_waiting(analyst: Analyst, unit: Unit) -> bool:
+    """Return whether there is a late consumer to claim."""
+    return _next(analyst, unit) is not None
+
+
 def claim(analyst: Analyst, owner: str, lease_s: int) -> Uplink | None:
     """Claim the round of the late consumer that has waited longest; return its uplink."""
-    with analyst.records.begin() as unit:  # looking costs no write lock
-        if _next(analyst, unit) is None:
-            return None
     own_arrays.require_here(analyst)
     with analyst.records.begin(write=True) as unit:
         uplink = _next(analyst, unit)

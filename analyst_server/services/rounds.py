@@ -83,12 +83,14 @@ def resume(analyst: Analyst, collaboration_id: str) -> None:
         analyst.erase_work(unjudged["folder"])
 
 
+def are_waiting(analyst: Analyst, unit: Unit) -> bool:
+    """Return whether there is a round to claim."""
+    return bool(newer.ours(analyst, unit.in_states([State.SEALED])) or _abandoned(analyst, unit))
+
+
 def claim(analyst: Analyst, owner: str, lease_s: int) -> str | None:
     """Claim the round that has been sealed for longest, or whose worker is gone; return its id."""
     now = analyst.clock()
-    with analyst.records.begin() as unit:  # looking costs no write lock
-        if not newer.ours(analyst, unit.in_states([State.SEALED])) and not _abandoned(analyst, unit):
-            return None
     own_arrays.require_here(analyst)
     with analyst.records.begin(write=True) as unit:
         for collaboration in _abandoned(analyst, unit):

@@ -156,13 +156,18 @@ class Worker:
 
         It may have been that of a worker of a killed server, whose lock is of no use any more.
         """
-        if (claimed := rounds.claim(self._analyst, self.owner, self._lease_s)) is not None:
+        analyst, owner, lease_s = self._analyst, self.owner, self._lease_s
+        with analyst.records.begin() as unit:  # one for all, and no write lock: this looks often
+            has_round = rounds.are_waiting(analyst, unit)
+            has_latecomer = latecomers.are_waiting(analyst, unit)
+            has_model = judging.are_waiting(analyst, unit)
+        if has_round and (claimed := rounds.claim(analyst, owner, lease_s)) is not None:
             with self._telling(claimed):
                 self.run_round(claimed)
-        elif (late := latecomers.claim(self._analyst, self.owner, self._lease_s)) is not None:
+        elif has_latecomer and (late := latecomers.claim(analyst, owner, lease_s)) is not None:
             with self._telling(late.collaboration_id):
                 self.run_latecomer(late)
-        elif (unjudged := judging.claim(self._analyst, self.owner, self._lease_s)) is not None:
+        elif has_model and (unjudged := judging.claim(analyst, owner, lease_s)) is not None:
             with self._telling(unjudged):
                 self.run_judging(unjudged)
         else:
