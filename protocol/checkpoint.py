@@ -28,9 +28,9 @@ from protocol.limits import MAX_NOTE_BYTES
 from protocol.merkle import leaf_hash, root_hash
 
 _ORIGIN: Final = "odc-ledger/v1/"
-_TEXT: Final = re.compile(
-    rf"{_ORIGIN}([0-9a-f]{{32}})\n(0|[1-9][0-9]{{0,15}})\n([A-Za-z0-9+/]{{43}}=)\n", re.ASCII
-)
+_ROOT: Final = "[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]="
+"""Canonical base64 of 32 bytes (RFC 4648, section 3.5): the two bits behind the last byte are zero."""
+_TEXT: Final = re.compile(rf"{_ORIGIN}([0-9a-f]{{32}})\n(0|[1-9][0-9]{{0,15}})\n({_ROOT})\n", re.ASCII)
 _LINE: Final = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})")
 _KEY_ID_BYTES: Final = 4
 _HASH: Final = ec.ECDSA(hashes.SHA256())

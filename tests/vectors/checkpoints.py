@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import string
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any
@@ -31,6 +32,12 @@ def _line(by: people.Person, name: str, text: str, *, key_of: people.Person | No
     der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     signature = by.key.sign(text.encode(), ec.ECDSA(people.SHA256, deterministic_signing=True))
     return f"\u2014 {name} {base64.b64encode(sha256(der).digest()[:4] + signature).decode()}\n"
+
+
+def _with_bits_behind(root: str) -> str:
+    """Return another base64 text of the same 32 bytes, as a lenient reader takes it."""
+    digits = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+    return f"{root[:-2]}{digits[digits.index(root[-2]) + 1]}="
 
 
 def checkpoints() -> dict[str, Any]:
@@ -95,6 +102,7 @@ def _spoilt(case: Any, text: str, mine: str) -> Iterator[Case]:
         ("a leading zero", f"{first}\n0{size}\n{root}\n\n{mine}"),
         ("a length below zero", f"{first}\n-{size}\n{root}\n\n{mine}"),
         ("a root of 31 bytes", f"{first}\n{size}\n{base64.b64encode(bytes(31)).decode()}\n\n{mine}"),
+        ("a root with bits behind its last byte", f"{first}\n{size}\n{_with_bits_behind(root)}\n\n{mine}"),
         ("an extension line", f"{first}\n{size}\n{root}\nextension\n\n{mine}"),
         ("a hyphen for the dash", good.replace("\u2014", "-")),
         ("no line feed at the end", good[:-1]),

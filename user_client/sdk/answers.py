@@ -74,7 +74,7 @@ def statuses_in(value: object) -> list[Status]:
     if not isinstance(value, list):
         raise MalformedMessageError("answer", "lists no collaborations; is this an ODC analyst?")
     for row in value:
-        _with("answer", row, _STATUS, needed=("collaboration_id",))
+        _with("answer", row, _STATUS, needed=("collaboration_id", "title"))
     return [status_in(row) for row in value]
 
 

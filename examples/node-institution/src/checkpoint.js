@@ -10,7 +10,7 @@ import { ledgerEntry } from './messages.js';
 const MAX_NOTE_BYTES = 1048576;
 const KEY_ID_BYTES = 4;
 const ORIGIN = 'odc-ledger/v1/';
-const TEXT = new RegExp(`^${ORIGIN}([0-9a-f]{32})\n(0|[1-9][0-9]{0,15})\n([A-Za-z0-9+/]{43}=)$`);
+const TEXT = new RegExp(`^${ORIGIN}([0-9a-f]{32})\n(0|[1-9][0-9]{0,15})\n([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)$`);
 const LINE = /^\u2014 ([^\s+]+) ([A-Za-z0-9+/]+={0,2})$/;
 const ONE = Buffer.from([1]);
 const malformed = (detail) => refuse('malformed-message', detail);
