@@ -325,7 +325,7 @@ class AnalystConnection:
                 timeout=self._timeout,
             ) as stranger:
                 return stranger.get(f"{self._url}{HEALTH.path}").is_success
-        except httpx.HTTPError:
+        except (httpx.HTTPError, httpx.InvalidURL):
             return False
 
     @contextmanager
@@ -351,7 +351,7 @@ class AnalystConnection:
             yield
         except httpx.TransportError as error:
             raise translate(error, self._url) from error
-        except httpx.RequestError as error:
+        except (httpx.RequestError, httpx.InvalidURL) as error:  # the second: where an answer redirects to
             raise MalformedMessageError("answer", f"cannot be read ({type(error).__name__})") from None
 
 
