@@ -12,7 +12,7 @@ import numpy as np
 import tomli_w
 from pydantic import ValidationError
 
-import protocol.evidence  # noqa: F401 - or the kinds depend on what was imported before
+import protocol.evidence  # noqa: F401 - so that KINDS has its messages, whatever was imported before
 from protocol.anchor_matrix import open_matrix, seal_matrix
 from protocol.arrays import (
     Layout,

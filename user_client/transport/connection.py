@@ -351,7 +351,7 @@ class AnalystConnection:
             yield
         except httpx.TransportError as error:
             raise translate(error, self._url) from error
-        except (httpx.RequestError, httpx.InvalidURL) as error:  # the second: where an answer redirects to
+        except (httpx.RequestError, httpx.InvalidURL) as error:  # the second: of a redirect
             raise MalformedMessageError("answer", f"cannot be read ({type(error).__name__})") from None
 
 
