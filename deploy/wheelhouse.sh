@@ -13,5 +13,5 @@ for role in server client; do
     --python-version "$version" --requirement "deploy/docker/$role.lock" --dest "$directory/$role"
   "$programs/python" -m hatchling build --target wheel --directory "$directory/$role"
 done
-cp -r deploy/systemd "$directory/systemd"
+cp -r deploy/systemd deploy/trim.sh "$directory"
 echo "in $directory, for Python $version: docs/deploy-vm.md says how to install it"

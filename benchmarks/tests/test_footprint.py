@@ -44,9 +44,12 @@ def test_the_server_is_recognised() -> None:
 
 
 def test_claims_are_of_what_is_installed() -> None:
-    few = footprint.report_of({"ours": 2_000_000, "pyarrow": 150_000_000})
-    assert [claim.holds for claim in few.claims] == [True, True, True]
+    few = footprint.report_of(
+        {"ours": 2_000_000, "pyarrow": 150_000_000}, {"ours": 2_000_000, "pyarrow": 100_000_000}
+    )
+    assert [claim.holds for claim in few.claims] == [True, True, True, True]
     assert [row["package"] for row in few.rows] == ["pyarrow", "ours"]
-    assert [claim.value for claim in few.claims] == [2, 152, 0]
-    many = footprint.report_of({f"library-{number}": 11_000_000 for number in range(24)} | {"scipy": 1})
-    assert [claim.holds for claim in many.claims] == [False, False, False]
+    assert [claim.value for claim in few.claims] == [2, 152, 102, 0]
+    installed = {f"library-{number}": 11_000_000 for number in range(24)} | {"scipy": 1}
+    many = footprint.report_of(installed, installed)
+    assert [claim.holds for claim in many.claims] == [False, False, False, False]
