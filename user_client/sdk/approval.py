@@ -28,7 +28,7 @@ from protocol.operations import (
 )
 from user_client.custody.authority import Authority
 from user_client.errors import ConnectionFailedError, TlsFailedError
-from user_client.sdk.certificate_requests import Waiting, check, check_request
+from user_client.sdk.certificate_requests import Issued, Waiting, check, check_request, issued_by_key
 from user_client.sdk.consortium import (
     invitation_path,
     invitations,
@@ -185,9 +185,12 @@ def waiting_requests(session: Session) -> tuple[list[Waiting], list[str]]:
     """Return the requests at the analyst that may be signed, and why others may not."""
     waiting: list[Waiting] = []
     refused: list[str] = []
+    issued: Issued | None = None
     for row in _pending_requests(session):
+        if issued is None:  # read once, and not in a look that finds nobody waiting
+            issued = issued_by_key(session)
         try:
-            waiting.append(check(session, row.body, since=row.since))
+            waiting.append(check(session, row.body, issued, since=row.since))
         except OdcError as error:
             refused.append(error.detail)
     return waiting, refused

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -18,6 +18,7 @@ from protocol.envelope import Signed, join_mac
 from protocol.errors import CertificateRefusedError, InputError, InvitationError, ProtocolError, TrustError
 from protocol.identity import (
     Identity,
+    key_digest,
     key_fingerprint,
     load_der_certificate,
     public_key,
@@ -29,6 +30,9 @@ from protocol.messages import Enrolment, InvitationTicket, Renewal
 from protocol.own_pki import NameMapping
 from user_client.sdk.consortium import Member, invitation_path, mapping_of, members, require_leading
 from user_client.sdk.session import Session
+
+Issued: TypeAlias = Mapping[str, Sequence[Member]]
+"""Every certificate of this root, by the digest of its key."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ def check_request(session: Session, request: bytes, *, hosts: Sequence[str] = ()
     for host in hosts:
         if not _is_host(host):
             raise InputError(f"'{host}' is not the name or address of a machine")
-    return check(session, request, hosts)
+    return check(session, request, issued_by_key(session), hosts)
 
 
 def _is_host(text: str) -> bool:
@@ -77,19 +81,35 @@ def _is_host(text: str) -> bool:
         return re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", text, re.IGNORECASE) is not None
 
 
+def issued_by_key(session: Session) -> Issued:
+    """Return every certificate that this root has issued, by the digest of its key."""
+    issued: dict[str, list[Member]] = {}
+    for one in members(session):
+        issued.setdefault(key_digest(public_key(one.certificate)), []).append(one)
+    return issued
+
+
 def check(
-    session: Session, request: bytes, more_hosts: Sequence[str] = (), *, since: int | None = None
+    session: Session,
+    request: bytes,
+    issued: Issued,
+    more_hosts: Sequence[str] = (),
+    *,
+    since: int | None = None,
 ) -> Waiting:
-    """Check a request from the analyst, or from a file; raises `InvitationError` or `TrustError`."""
+    """Check a request from the analyst, or from a file; raises `InvitationError` or `TrustError`.
+
+    ``issued`` is from `issued_by_key`: whoever checks many requests reads the certificates once.
+    """
     try:
         decode(Signed, request)
     except ProtocolError:
-        return _check_enrolment(session, request, more_hosts, since)
-    return _check_renewal(session, request, more_hosts, since)
+        return _check_enrolment(session, request, issued, more_hosts, since)
+    return _check_renewal(session, request, issued, more_hosts, since)
 
 
 def _check_enrolment(
-    session: Session, request: bytes, more_hosts: Sequence[str], since: int | None
+    session: Session, request: bytes, all_issued: Issued, more_hosts: Sequence[str], since: int | None
 ) -> Waiting:
     """Check a request against its invitation.
 
@@ -103,7 +123,7 @@ def _check_enrolment(
     if ticket.author != session.membership.identity:
         raise InvitationError("the request answers an invitation of another party")
     key = requested_key(enrolment.csr)
-    issued = _issued_for(session, key)
+    issued = all_issued.get(key_digest(key), [])
     invitation_id, path = (
         ticket.message.invitation_id,
         invitation_path(session.home, ticket.message.invitation_id),
@@ -128,10 +148,6 @@ def _check_enrolment(
     host = urlsplit(invitation.analyst_url).hostname
     hosts = (host, *more_hosts) if invitation.role == "analyst" and host else ()
     return Waiting(invitation_id, "invitation", identity, key, hosts, since, mapping=mapping)
-
-
-def _issued_for(session: Session, key: ec.EllipticCurvePublicKey) -> list[Member]:
-    return [one for one in members(session) if same_key(key, public_key(one.certificate))]
 
 
 def _refuse_revoked(party: str, issued: Sequence[Member]) -> None:
@@ -170,7 +186,9 @@ def _check_own_certificate(
     return mapping
 
 
-def _check_renewal(session: Session, request: bytes, more_hosts: Sequence[str], since: int | None) -> Waiting:
+def _check_renewal(
+    session: Session, request: bytes, all_issued: Issued, more_hosts: Sequence[str], since: int | None
+) -> Waiting:
     """Check that a member asks for its own name and key again, in a request signed with its old certificate.
 
     Whoever relays requests may sign with the analyst's key: a new one has to be compared, as at the start.
@@ -189,7 +207,7 @@ def _check_renewal(session: Session, request: bytes, more_hosts: Sequence[str], 
     key, name = requested_key(verified.message.csr), verified.author.name
     if not same_key(key, public_key(old)):
         raise InvitationError(f"{name} asks to renew for another key than it has: that takes an invitation")
-    _refuse_revoked(name, _issued_for(session, key))
+    _refuse_revoked(name, all_issued.get(key_digest(key), []))
     mapping = _check_own_certificate(session, name, verified.message.chain, key)
     return Waiting(
         verified.message.renewal_id, "renewal", verified.author, key, tuple(hosts), since, mapping=mapping

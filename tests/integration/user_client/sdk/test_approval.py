@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.in_process import HOSPITAL, PASSPHRASE, Consortium
 from user_client.errors import ConnectionFailedError, PassphraseError, TlsFailedError
-from user_client.sdk import Approval, join
+from user_client.sdk import Approval, certificate_requests, join
 from user_client.sdk.approval import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
@@ -15,6 +15,8 @@ from user_client.sdk.approval import (
     RequestRefused,
     RequestSigned,
 )
+from user_client.sdk.consortium import Member, members
+from user_client.sdk.session import Session
 
 
 class Watch:
@@ -84,6 +86,26 @@ def test_a_watch_for_one_party_does_not_wait_for_others(consortium: Consortium) 
     watch.approval = Approval(consortium.lead, lambda: PASSPHRASE, parties=[HOSPITAL])
     assert watch.run(3600) == [HOSPITAL]
     assert watch.pauses == []
+
+
+def test_the_certificates_issued_so_far_are_read_once_for_all_who_wait(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+
+    def counted(session: Session) -> list[Member]:
+        reads.append(session)
+        return members(session)
+
+    monkeypatch.setattr(certificate_requests, "members", counted)
+    watch = Watch(consortium)
+    assert watch.approval.waiting() == []
+    assert len(reads) == 0
+    for name in ("hospital-b", "hospital-c", "hospital-d"):
+        with consortium.session(name) as newcomer:
+            join(newcomer, consortium.invitation(name))
+    assert len(watch.approval.waiting()) == 3
+    assert len(reads) == 1
 
 
 def test_a_watch_goes_on_where_the_analyst_is_not_there_yet(
