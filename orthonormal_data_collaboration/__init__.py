@@ -14,25 +14,29 @@ True
 {'party': 'hospital-0', 'rows': 114, 'metric': 'roc_auc'}
 """
 
-from analyst_server.alignment import InstalledMethodError, Solution, Solve
-from orthonormal_data_collaboration.bases import CONDITIONS, Condition
-from orthonormal_data_collaboration.estimators import (
-    MemberClassifier,
-    MemberMultiLabelClassifier,
-    MemberRegressor,
-    MemberSurvival,
-)
-from orthonormal_data_collaboration.simulation import Member, Simulation, simulate
-from protocol.terms import Terms
-from user_client.sdk import (
-    Attack,
-    DraftedEvent,
-    DraftedTerms,
-    PrivacyOptions,
-    draft_terms,
-    draft_terms_from_dictionary,
-    with_sums,
-)
+try:
+    from analyst_server.alignment import InstalledMethodError, Solution, Solve
+    from orthonormal_data_collaboration.bases import CONDITIONS, Condition
+    from orthonormal_data_collaboration.estimators import (
+        MemberClassifier,
+        MemberMultiLabelClassifier,
+        MemberRegressor,
+        MemberSurvival,
+    )
+    from orthonormal_data_collaboration.simulation import Member, Simulation, simulate
+    from protocol.terms import Terms
+    from user_client.sdk import (
+        Attack,
+        DraftedEvent,
+        DraftedTerms,
+        PrivacyOptions,
+        draft_terms,
+        draft_terms_from_dictionary,
+        with_sums,
+    )
+except ModuleNotFoundError as error:
+    error.add_note("install the package with its extra: [research]")
+    raise
 
 __all__ = [
     "CONDITIONS",
