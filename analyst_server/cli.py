@@ -247,11 +247,26 @@ def create(
         collaboration_id=secrets.token_hex(16),
         **({"replaces": replaced} if replaces else {}),
     )
+    enrolling = [
+        row["collaboration_id"]
+        for row in views.listing(analyst, None)
+        if (row["title"], row["state"]) == (drafted.title, State.ENROLLING)
+        and row["collaboration_id"] != replaced
+    ]
     row = prepare.create_new(analyst, drafted, before_they_join=before_they_join)
+    for other in enrolling:
+        click.echo(
+            f"{other} has the same title and is enrolling too: institutions have to name the one they mean. "
+            f"If only one is meant: odc-analyst collaboration cancel ID",
+            err=True,
+        )
     show_value(
         {"collaboration_id": row.id, "state": row.state},
         as_json,
-        lambda shown: f"collaboration {shown['collaboration_id']} ({row.title}) is {shown['state']}",
+        lambda shown: (
+            f"collaboration {shown['collaboration_id']} ({row.title}) is {shown['state']}\n"
+            "next: the institutions run `odc round TABLE`"
+        ),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from protocol.texts import LINE_ENDS, visible
 
@@ -72,8 +73,16 @@ class JsonLines(logging.Formatter):
         return json.dumps(content)
 
 
+class _ErrorOutput(logging.StreamHandler[TextIO]):
+    """Writes to what is the error output now: while progress is drawn, that puts lines above it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
 def set_up(formatter: logging.Formatter, level: int | str) -> None:
     """Write the log to the error output; a second call changes nothing."""
-    handler = logging.StreamHandler()
+    handler = _ErrorOutput()
     handler.setFormatter(formatter)
     logging.basicConfig(level=level, handlers=[handler])

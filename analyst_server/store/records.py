@@ -6,6 +6,7 @@ no service writes SQL. Nothing here decides anything.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 import time
@@ -54,6 +55,8 @@ from analyst_server.store.tables import (
 )
 from protocol.errors import InputError, StorageError, UnreadableFileError
 from protocol.states import State
+
+log = logging.getLogger(__name__)
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -301,6 +304,9 @@ class Records:
 
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS))
+
+        logging.getLogger("alembic").setLevel(logging.WARNING)  # it has a line for each revision and plugin
+        log.info("records: %s, now %s", f"revision {found}" if found else "none yet", revision)
 
         def change(connection: Connection) -> None:
             config.attributes["connection"] = connection

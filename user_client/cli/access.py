@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from user_client.errors import NotJoinedError, NotPreparedError, PassphraseError
 from user_client.sdk import analyst_key, certificate_list, consortium, membership, own_certificate
 from user_client.sdk.certificate_list import KnownCertificate
 from user_client.sdk.own_certificate import OwnCertificate
+from user_client.sdk.session import Session
 
 token = InOrder("token", help="API tokens, with which our other systems read our rounds.")
 
@@ -84,8 +86,8 @@ def join(
         if protect or passphrase_file:
             is_new = not session.home.is_protected()
             protection.protect(session.home, options.passphrase(passphrase_file, is_new=is_new))
-        joined = membership.join(session, parsed, own=own, wait_s=wait)
-        click.echo(f"our key: {key_fingerprint(session.home.key().public_key())}", err=True)
+        asked = partial(_say_key, session, wait_s=wait)
+        joined = membership.join(session, parsed, own=own, wait_s=wait, asked=asked)
     if joined is None:
         error = NotPreparedError("the lead institution has not approved yet; the request is with the analyst")
         error.hint = "the lead runs `odc consortium approve`; then run `odc join` again"
@@ -93,8 +95,15 @@ def join(
     show(
         as_json,
         {"party": joined.party, "role": joined.role, "consortium": joined.consortium},
-        lambda: f"joined {joined.consortium} as {joined.party}\nnext: odc status",
+        lambda: f"joined {joined.consortium} as {joined.party}\nnext: odc round TABLE",
     )
+
+
+def _say_key(session: Session, *, wait_s: float) -> None:
+    """Print our key while the lead compares it, and that we wait."""
+    click.echo(f"our key: {key_fingerprint(session.home.key().public_key())}", err=True)
+    if wait_s:
+        click.echo("waiting for the lead institution, which runs `odc consortium approve`", err=True)
 
 
 @click.command()

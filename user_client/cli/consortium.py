@@ -19,6 +19,8 @@ from runtime.files import read_bytes, read_text
 from runtime.terminal import day, minute, printable
 from user_client.cli.options import (
     can_ask,
+    declined,
+    is_agreed,
     open_session,
     options_of,
     passphrase_file_option,
@@ -143,6 +145,7 @@ def invite(
         role: Role = "analyst" if party == ANALYST else "institution"
         invitation = consortium.invite(session, party, role=role, replace_earlier=replace, mapping=mapping)
     write_private(path, invitation.to_json().encode())
+    joins = f"odc-analyst join {path.name}" if role == "analyst" else f"odc join {path.name} --wait 600"
     show(
         as_json,
         {
@@ -155,6 +158,7 @@ def invite(
             f"invitation for {party} written to {path}; it expires in 14 days\n"
             f"root to compare by telephone: {invitation.root_fingerprint}"
             + (f"\nit has to send its own certificate: {_mapping(mapping)}" if mapping else "")
+            + f"\nnext: send it to {party}, who runs `{joins}`; then odc consortium approve"
         ),
     )
 
@@ -281,20 +285,20 @@ def approve(
         approved: list[Approved] = []
         if request is not None:
             of_file = certificate_requests.check_request(session, read_bytes(request), hosts=host)
-            _confirm([of_file], is_agreed=yes)
+            _confirm([of_file], yes=yes)
             approved.append(approval.approve_file(of_file))
             write_private(out, approved[0].certificate.public_bytes(Encoding.PEM))
             click.echo(f"the certificate is in {out}", err=True)
         if watch:
             approved += approval.watch(watch)
         elif request is None and (waiting := approval.waiting()):
-            _confirm(waiting, is_agreed=yes)
+            _confirm(waiting, yes=yes)
             approved += approval.approve(waiting)
     rows = [{"party": one.identity.name, "role": one.identity.role} for one in approved]
     show(
         as_json,
         {"approved": rows, "certificate": str(out) if request else None},
-        lambda: "\n".join(f"approved {row['party']} as {row['role']}" for row in rows) or "no requests wait",
+        lambda: "\n".join(_approved_in_words(approved, out if request else None)),
     )
     if approval.refused and not watch:
         raise unsignable(approval.refused)
@@ -312,6 +316,19 @@ def reject(context: click.Context, party: str, reason: str, as_json: bool) -> No
     show(as_json, {"party": party, "rejected": count}, lambda: f"rejected what {party} has asked for")
 
 
+def _approved_in_words(approved: Sequence[Approved], analysts: Path | None) -> Iterator[str]:
+    """Yield what was approved and what comes next; ``analysts`` has the analyst's certificate."""
+    for one in approved:
+        yield f"approved {one.identity.name} as {one.identity.role}"
+    if analysts is not None:
+        serves = f"odc-analyst serve --certificate {analysts.name}"
+        yield f"next: give {analysts} to the analyst, who runs `{serves}`"
+    elif approved:
+        yield "next: odc"
+    else:
+        yield "no requests wait"
+
+
 def _report(session: Session, event: ApprovalEvent) -> None:
     """Print what happens during an approval."""
     if isinstance(event, RequestRefused):
@@ -323,19 +340,19 @@ def _report(session: Session, event: ApprovalEvent) -> None:
     click.echo(line, err=True)
 
 
-def _confirm(waiting: Sequence[Waiting], *, is_agreed: bool) -> None:
+def _confirm(waiting: Sequence[Waiting], *, yes: bool) -> None:
     """Show what would be signed and ask; raises `InputError` if nobody agrees."""
     for one in waiting:
         click.echo(_in_words(one), err=True)
-    if is_agreed:
+    if yes:
         return
     if not can_ask():
         names = ", ".join(one.identity.name for one in waiting)
         error = InputError(f"nobody has agreed to sign for {names}, and there is no terminal to ask at")
         error.hint = "compare the keys, then sign all with --yes, or one with --party NAME --yes"
         raise error
-    if not click.confirm(f"Sign {len(waiting)} certificates?", err=True):
-        raise InputError("nothing was signed")
+    if not is_agreed(f"Sign {'this certificate' if len(waiting) == 1 else f'{len(waiting)} certificates'}?"):
+        raise declined("nothing was signed")
 
 
 def _in_words(one: Waiting) -> str:

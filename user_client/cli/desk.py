@@ -10,7 +10,7 @@ import click
 
 from runtime.command_line import as_json_option
 from runtime.terminal import printable
-from user_client.cli.options import can_ask, open_session, show
+from user_client.cli.options import can_ask, declined, is_agreed, open_session, show
 from user_client.errors import ConfirmationNeededError, TableError
 from user_client.sdk.consumer import check_consumer
 from user_client.sdk.policy import Policy
@@ -98,8 +98,8 @@ def agree_to_send(chosen: Round, prepared: Prepared, *, yes: bool, consumer: boo
         raise ConfirmationNeededError("nobody has agreed to send, and there is no terminal to ask at")
     click.echo(summary_in_words(prepared), err=True)
     question = f"Send this for '{printable(chosen.terms.title)}'? It cannot be taken back."
-    if not click.confirm(question, err=True):
-        raise ConfirmationNeededError("nothing was sent")
+    if not is_agreed(question):
+        raise declined("nothing was sent")
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (policy,)

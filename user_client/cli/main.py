@@ -98,7 +98,7 @@ def options_first(words: list[str]) -> list[str]:
 @passphrase_file_option
 @click.option("--verbose", is_flag=True, help="log what happens meanwhile")
 @version_option("odc", __version__)
-@as_json_option
+@click.option("--json", "as_json", is_flag=True, help="print JSON for machines; of a command, behind it")
 @completion_option("odc")
 @click.pass_context
 def app(

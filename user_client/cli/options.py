@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -22,7 +22,7 @@ from runtime.command_line import PATH
 from runtime.files import read_text, write_whole
 from runtime.logs import Lines, set_up
 from runtime.terminal import printable, shown
-from user_client.errors import PassphraseNeededError
+from user_client.errors import ConfirmationNeededError, PassphraseNeededError
 from user_client.sdk.membership import renew_in_time
 from user_client.sdk.session import Session
 from user_client.transport import ATTEMPTS
@@ -67,6 +67,23 @@ def ask_passphrase(what: str, file: Path | None, *, is_new: bool) -> str:
 def can_ask() -> bool:
     """Whether there is a person at a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
+
+
+def declined(what: str) -> ConfirmationNeededError:
+    """Return the error of a person who was asked and has said no; ``what`` did not happen."""
+    error = ConfirmationNeededError(what)
+    error.hint = "you have answered no; run the command again when you have decided otherwise"
+    return error
+
+
+def is_agreed(question: str) -> bool:
+    """Ask a person at a terminal. What was typed before the question could be read is no answer to it."""
+    if sys.platform != "win32" and can_ask():
+        import termios  # which Windows does not have
+
+        with suppress(OSError, termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    return click.confirm(question, err=True)
 
 
 def options_of(context: click.Context) -> Options:

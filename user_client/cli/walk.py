@@ -17,6 +17,8 @@ from user_client.cli.desk import agree_to_send, does_not_fit
 from user_client.cli.options import (
     can_ask,
     collaboration_option,
+    declined,
+    is_agreed,
     open_session,
     round_of,
     show,
@@ -37,6 +39,12 @@ from user_client.tables import Source
 from user_client.words import checked_in_words, differences_in_words, on_screen, summary_in_words
 
 _A_DAY_S: Final = 86_400.0
+
+
+_FIRST_OF_LEAD: Final = (
+    "odc consortium invite PARTY, and once all have joined odc terms draft TABLE, which the analyst publishes"
+)
+_FIRST_OF_MEMBER: Final = "odc round TABLE, which waits until the analyst publishes the terms"
 
 
 class Standing(TypedDict):
@@ -89,6 +97,8 @@ def where(session: Session) -> Where:
         found["waiting_for_certificates"] = [one.identity.name for one in waiting]
     if found["waiting_for_certificates"]:
         found["next"] = "odc consortium approve"
+    elif not found["collaborations"]:
+        found["next"] = _FIRST_OF_LEAD if membership.role == "lead" else _FIRST_OF_MEMBER
     return found
 
 
@@ -108,12 +118,14 @@ def where_in_words(found: Where) -> str:
         return f"no membership in {found['home']}\nnext: {found['next']}"
     lines = [f"{found['party']} in {printable(found['consortium'] or '')}, analyst {found['analyst']}"]
     if waiting := found["waiting_for_certificates"]:
-        lines.append(f"{', '.join(waiting)} waits for a certificate\nnext: {found['next']}")
+        lines.append(f"{', '.join(waiting)} waits for a certificate")
+    if not found["collaborations"]:
+        lines.append("no collaboration names this institution yet")
+    if found["next"]:
+        lines.append(f"next: {found['next']}")
     for row in found["collaborations"]:
         lines.append(f"{printable(named(row['title'], row['collaboration_id']))}: {row['state']}")
         lines.append(f"  next: {row['next']}")
-    if not found["collaborations"]:
-        lines.append("no collaboration names this institution yet: the analyst publishes the terms")
     return "\n".join(lines)
 
 
@@ -282,8 +294,8 @@ def _accept(
         raise does_not_fit(found.misfits)
     if not yes and not can_ask():
         raise ConfirmationNeededError("nobody has agreed to these terms, and there is no terminal to ask at")
-    if not yes and not click.confirm(f"Sign these terms for {chosen.party}?", err=True):
-        raise ConfirmationNeededError("nothing was signed")
+    if not yes and not is_agreed(f"Sign these terms for {chosen.party}?"):
+        raise declined("nothing was signed")
     chosen.accept(accept_row_revealing_model=row_revealing)
 
 

@@ -70,6 +70,10 @@ def check_request(session: Session, request: bytes, *, hosts: Sequence[str] = ()
     for host in hosts:
         if not _is_host(host):
             raise InputError(f"'{host}' is not the name or address of a machine")
+    if request.lstrip().startswith((b"{", b"-----BEGIN")):
+        error = InputError("the file is an invitation or a certificate, and no request for one")
+        error.hint = "the request is the file that `odc-analyst join` has written: analyst-request.odc"
+        raise error
     return check(session, request, issued_by_key(session), hosts)
 
 

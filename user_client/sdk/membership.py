@@ -65,8 +65,11 @@ def join(
     own: OwnCertificate | None = None,
     wait_s: float = 0,
     pause: Callable[[float], None] = time.sleep,
+    asked: Callable[[], None] = lambda: None,
 ) -> Membership | None:
     """Ask for a certificate and fetch it once the lead has approved.
+
+    ``asked`` is called when the analyst has the request, before the wait: the lead can compare our key then.
 
     The key is generated here and stays here, unless ``own`` brings a key that our own PKI has certified,
     which an invitation may require. Calling again continues the same request; ``invitation`` and ``own`` may
@@ -93,9 +96,9 @@ def join(
     if session.is_joined():
         membership = session.membership
         if invitation is not None and not _is_ours(invitation, membership):
-            raise InvitationError(
-                f"{home.path} belongs to {membership.party} of {membership.consortium}; choose another --home"
-            )
+            error = InvitationError(f"{home.path} belongs to {membership.party} of {membership.consortium}")
+            error.hint = "give another directory: --home, or ODC_HOME"
+            raise error
         is_asked = invitation is not None or home.invitation_path.exists()
         if session.certificate_ends_in_s() > 0 or not is_asked:
             return membership
@@ -111,7 +114,7 @@ def join(
     if own is not None:
         home.adopt_key(own.key)
     home.write_secret(home.invitation_path, invitation.to_json().encode())
-    pem = _ask_for_certificate(session, invitation, own, earlier, wait_s, pause)
+    pem = _ask_for_certificate(session, invitation, own, earlier, wait_s, pause, asked)
     if pem is None:
         return None
     membership = _install(session, invitation, load_certificate(pem))
@@ -128,6 +131,7 @@ def _ask_for_certificate(
     earlier: Enrolment | None,
     wait_s: float,
     pause: Callable[[float], None],
+    asked: Callable[[], None],
 ) -> bytes | None:
     """Send the request that answers an invitation; return the certificate (PEM) if it is issued in time."""
     home = session.home
@@ -141,6 +145,7 @@ def _ask_for_certificate(
         body = encode(request)
         write_whole(_request_path(home), body)
         answer = connection.ask_json(REQUEST_CERTIFICATE, body)
+        asked()
         try:
             return _poll_certificate(connection, answer, invitation.invitation_id, wait_s, pause)
         except NotPermittedError as error:

@@ -121,6 +121,18 @@ def test_a_collaboration_is_created_from_a_file(run: Run, world: World, tmp_path
     assert row["collaboration_id"] == created["collaboration_id"]
 
 
+def test_a_second_collaboration_of_the_same_title_is_noticed(run: Run, world: World, tmp_path: Path) -> None:
+    path = tmp_path / "terms.json"
+    world.enrol(HOSPITAL)
+    path.write_text(json.dumps(DRAFT))
+    first = run("collaboration", "create", path)
+    assert "same title" not in first.output
+    (row,) = json.loads(run("collaboration", "list", "--json").output)
+    assert f"{row['collaboration_id']} has the same title" in run("collaboration", "create", path).output
+    replaced = run("collaboration", "create", path, "--replaces", row["collaboration_id"]).output
+    assert row["collaboration_id"] not in replaced
+
+
 def test_a_file_that_is_no_draft_is_refused(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "terms.toml"
     path.write_text("= nothing")

@@ -207,8 +207,10 @@ def test_who_signs_sees_for_whom_and_is_asked(odc: Odc, monkeypatch: pytest.Monk
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     answers = iter([False, True])
     monkeypatch.setattr(click, "confirm", lambda *_text, **_options: next(answers))
-    assert "nothing was signed" in odc("consortium", "approve", home=LEAD).err
-    assert odc("consortium", "approve", home=LEAD).out == f"approved {HOSPITAL} as institution\n"
+    declined = odc("consortium", "approve", home=LEAD).err
+    assert "nothing was signed" in declined
+    assert "answered no" in declined
+    assert odc("consortium", "approve", home=LEAD).out == f"approved {HOSPITAL} as institution\nnext: odc\n"
 
 
 def test_the_lead_signs_for_those_it_names(odc: Odc) -> None:

@@ -19,7 +19,17 @@ def test_whoever_waits_for_the_lead_is_told_so_and_the_lead_of_them(odc: Odc) ->
     waiting = odc("status")
     assert (waiting.code, "the lead institution has not approved yet" in waiting.err) == (5, True)
     assert "next: odc join" in odc().out
-    assert f"{HOSPITAL} waits for a certificate\nnext: odc consortium approve" in odc(home=LEAD).out
+    assert odc(home=LEAD).out.splitlines()[1:] == [
+        f"{HOSPITAL} waits for a certificate",
+        "no collaboration names this institution yet",
+        "next: odc consortium approve",
+    ]
+
+
+def test_without_a_collaboration_it_says_how_to_begin(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    assert "next: odc consortium invite PARTY" in odc(home=LEAD).out
+    assert "next: odc round TABLE" in odc().out
 
 
 def test_without_a_command_it_names_the_next_step(odc: Odc) -> None:

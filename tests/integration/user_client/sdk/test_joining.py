@@ -27,6 +27,7 @@ from user_client.sdk import (
     join,
     revoke,
 )
+from user_client.sdk.certificate_requests import check_request
 from user_client.sdk.consortium import INVITATION_VALIDITY_S
 from user_client.transport import AnalystConnection
 
@@ -161,6 +162,32 @@ def test_who_waits_is_let_in_once_approved(consortium: Consortium) -> None:
     assert join(consortium.hospital, consortium.invitation(), wait_s=3, pause=approve) is not None
 
 
+def test_our_key_can_be_compared_while_we_wait(consortium: Consortium) -> None:
+    happened: list[str] = []
+
+    def asked() -> None:
+        assert consortium.hospital.home.key() is not None
+        happened.append("asked")
+
+    invitation = consortium.invitation()
+    join(consortium.hospital, invitation, wait_s=1, pause=lambda _s: happened.append("wait"), asked=asked)
+    assert happened[:2] == ["asked", "wait"]
+
+
+def test_a_directory_of_one_institution_joins_as_no_other(consortium: Consortium) -> None:
+    consortium.until_joined()
+    with pytest.raises(InvitationError, match=f"belongs to {HOSPITAL}") as refused:
+        join(consortium.hospital, consortium.invitation("hospital-b"))
+    assert "--home" in refused.value.hint
+
+
+def test_an_invitation_is_not_taken_for_a_request(consortium: Consortium) -> None:
+    invitation = consortium.invitation()
+    with pytest.raises(InputError, match="is an invitation") as refused:
+        check_request(consortium.lead, invitation.to_json().encode())
+    assert "analyst-request.odc" in refused.value.hint
+
+
 def test_the_secret_of_the_invitation_is_erased_after_joining(consortium: Consortium) -> None:
     consortium.until_joined()
     assert not consortium.hospital.home.invitation_path.exists()
@@ -232,7 +259,7 @@ def test_a_member_of_one_consortium_joins_no_other(tmp_path: Path, consortium: C
     consortium.until_joined()
     founded(tmp_path, consortium)
     foreign = invite(Session(tmp_path / "other", consortium.clock), HOSPITAL)
-    with pytest.raises(InvitationError, match="another --home"):
+    with pytest.raises(InvitationError, match="belongs to hospital-a of Heart"):
         join(consortium.hospital, foreign)
 
 
