@@ -9,6 +9,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 _FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 600.0
+"""What comes after hours is still seen within minutes."""
 
 
 def look_until(
@@ -20,11 +22,11 @@ def look_until(
 ) -> T:
     """Return what was seen once it is enough, or what is seen after ``wait_s`` seconds.
 
-    The pauses grow with the time waited, so that an hour takes about twenty looks.
+    The pauses grow with the time waited, up to ten minutes, so that an hour takes about twenty looks.
     """
     seen, waited = look(), 0.0
     while waited < wait_s and not is_enough(seen):
-        pause_s = min(_FIRST_PAUSE_S + waited / 2, wait_s - waited)
+        pause_s = min(_FIRST_PAUSE_S + waited / 2, _LONGEST_PAUSE_S, wait_s - waited)
         pause(pause_s)
         waited += pause_s
         seen = look()
@@ -69,7 +71,7 @@ def watch_until(
                     pause(pause_s)
                     waited_s += pause_s
         else:
-            pause_s = min(_FIRST_PAUSE_S + unheld_s / 2, left_s)
+            pause_s = min(_FIRST_PAUSE_S + unheld_s / 2, _LONGEST_PAUSE_S, left_s)
             pause(pause_s)
             waited_s, unheld_s = waited_s + pause_s, unheld_s + pause_s
             found = look(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from protocol.answers import MOVING, MemberStatus, Status
 from protocol.joined_rows import JoinedRows
@@ -18,6 +18,9 @@ from user_client.sdk.joined_rows import own_group
 from user_client.sdk.session import Session
 from user_client.sdk.shared_rows import is_trained
 from user_client.sdk.terms import own_party
+from user_client.sdk.watching import Patience
+
+T = TypeVar("T")
 
 Kind = Literal["accept", "anchor", "contribute", "receive", "predict", "combine", "wait", "ask", "none"]
 OURS: Final[frozenset[Kind]] = frozenset({"accept", "anchor", "contribute", "receive"})
@@ -121,11 +124,36 @@ def wait_for_terms(
     def is_running(rows: list[Status]) -> bool:
         return any(row["state"] not in (State.CANCELLED, State.CLOSED) for row in rows)
 
+    return _look_until(is_running, session.collaborations, None, wait_s=wait_s, pause=pause)
+
+
+def _look_until(
+    is_enough: Callable[[T], bool],
+    look: Callable[[], T],
+    seen: T | None,
+    *,
+    wait_s: float,
+    pause: Callable[[float], None],
+) -> T:
+    """Return what was seen once it is enough, or after ``wait_s`` seconds; pauses stay below some minutes.
+
+    An analyst that goes away meanwhile does not end the wait, if something was ``seen`` before.
+    """
+    patience = Patience()
+
+    def patient() -> T:
+        nonlocal seen
+        seen = look() if seen is None else patience.look(look, seen)
+        return seen
+
     while True:
         looks_s = min(wait_s, _LOOKS_FOR_S)
-        found = look_until(is_running, session.collaborations, wait_s=looks_s, pause=pause)
+        found = look_until(is_enough, patient, wait_s=looks_s, pause=pause)
         wait_s -= looks_s
-        if wait_s <= 0 or is_running(found):
+        if is_enough(found):
+            return found
+        if wait_s <= 0:
+            patience.end()
             return found
 
 
@@ -170,15 +198,9 @@ def wait_for_change(
     if seen["state"] != State.ENROLLING or you is None or you["role"] != "lead":
         found = session.watch(directory.collaboration_id).until(is_news, wait_s=wait_s, pause=pause)
         return found if is_news(found) else None
-    look = session.round(directory.collaboration_id).status
-    while True:  # the lead's own line does not change when others sign
-        looks_s = min(wait_s, _LOOKS_FOR_S)
-        found = look_until(is_ours_now, look, wait_s=looks_s, pause=pause)
-        if is_ours_now(found):
-            return found
-        wait_s -= looks_s
-        if wait_s <= 0:
-            return None
+    look = session.round(directory.collaboration_id).status  # own lines are the same when others sign
+    found = _look_until(is_ours_now, look, seen, wait_s=wait_s, pause=pause)
+    return found if is_ours_now(found) else None
 
 
 def _of_us(status: Status) -> tuple[str, dict[str, object]]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 from protocol.answers import Status
 from protocol.busy import TooManyRequestsError
@@ -23,6 +24,8 @@ from user_client.errors import ConnectionFailedError, TlsFailedError
 from user_client.sdk.answers import status_in
 from user_client.transport import AnalystConnection, Answer, json_object, version_of
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
 LONGEST_HOLD_S: Final = 25.0
@@ -33,6 +36,37 @@ _FRESH_S: Final = 1.0
 """What was seen so recently need not be asked for again."""
 MOST_REFUSALS: Final = 3
 """An analyst that goes down holds no answer, and does so again after its restart; others never do."""
+
+
+class Patience:
+    """Bears an analyst that goes away during a wait: until it is back, what was seen before is seen."""
+
+    def __init__(self) -> None:
+        self._away: ConnectionFailedError | StorageBusyError | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the last look found nobody: the next one need not try again and again."""
+        return self._away is not None
+
+    def look(self, look: Callable[[], T], before: T) -> T:
+        """Return what a look finds, or what was seen ``before`` if nobody answers."""
+        try:
+            found = look()
+        except TlsFailedError:
+            raise  # waiting does not help
+        except (ConnectionFailedError, StorageBusyError) as error:
+            if self._away is None:
+                log.warning("%s; the wait goes on", error.detail)
+            self._away = error
+            return before
+        self._away = None
+        return found
+
+    def end(self) -> None:
+        """Raise the error of the last look if the analyst is still away when the time is up."""
+        if self._away is not None:
+            raise self._away
 
 
 class StatusWatch:
@@ -84,19 +118,31 @@ class StatusWatch:
         wait_s: float,
         pause: Callable[[float], None] = time.sleep,
     ) -> Status:
-        """Return our status once it is enough, or as it is after ``wait_s`` seconds."""
+        """Return our status once it is enough, or as it is after ``wait_s`` seconds.
+
+        Raises `ConnectionFailedError` if the analyst does not answer at first, or when the time is up.
+        """
         seen = self._seen
         is_known = seen is not None and (not is_enough(seen) or self._clock() - self._seen_at < _FRESH_S)
         first = self._as_seen(seen) if seen is not None and is_known else self._look(0)
-        return watch_until(is_enough, self._look, first=first, wait_s=wait_s, pause=pause)
+        patience = Patience()
 
-    def _look(self, most_s: float) -> Look[Status]:
+        def look(most_s: float) -> Look[Status]:
+            before = Look(self._seen or first.seen, will_hold=False)
+            return patience.look(partial(self._look, most_s, tries_again=not patience.is_needed), before)
+
+        found = watch_until(is_enough, look, first=first, wait_s=wait_s, pause=pause)
+        if not is_enough(found):
+            patience.end()
+        return found
+
+    def _look(self, most_s: float, *, tries_again: bool = True) -> Look[Status]:
         """Return our status: at once, or if it is held once there is news or ``most_s`` seconds are over."""
         hold_s = int(min(most_s, self._hold_s))
         if hold_s >= 1 and self._tag is not None and self._seen is not None:
             return self._held(self._seen, self._tag, hold_s)
         headers = {} if self._tag is None else {"if-none-match": self._tag}
-        answer = self._connection.request("GET", self._path, headers=headers)
+        answer = self._connection.request("GET", self._path, headers=headers, tries_again=tries_again)
         return self._as_seen(self._note(answer))
 
     def _as_seen(self, seen: Status) -> Look[Status]:

@@ -211,12 +211,14 @@ class AnalystConnection:
         *,
         content: bytes | None = None,
         headers: dict[str, str] | None = None,
+        tries_again: bool = True,
     ) -> Answer:
         """Send a request that may be sent again, until it is answered.
 
-        Every request of the protocol may: repeating one is acknowledged like the first.
+        Every request of the protocol may: repeating one is acknowledged like the first. With ``tries_again``
+        False, a caller who comes back anyway is told of a failure at once.
         """
-        for pause_s in self.pauses_s:
+        for pause_s in self.pauses_s if tries_again else ():
             try:
                 return self._request_admitted(method, path, content, headers)
             except TlsFailedError:

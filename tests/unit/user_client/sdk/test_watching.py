@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from protocol.answers import Status
 from protocol.states import State
 from tests.harness.scripted_server import Handler, Pauses, connect, problem
+from user_client.errors import ConnectionFailedError
 from user_client.sdk.watching import StatusWatch
 
 ID = f"{1:032x}"
@@ -17,12 +19,15 @@ class Analyst:
     def __init__(self, *, released_at_s: float, knows: bool = True, cuts_after_s: float = 1e9) -> None:
         self.now_s, self.released_at_s = 0.0, released_at_s
         self.knows, self.cuts_after_s, self.goes_down = knows, cuts_after_s, False
+        self.away_s = (1e9, 1e9)
         self.asked: list[tuple[str, str | None, str | None]] = []
         self.pauses: list[float] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         known, prefer = request.headers.get("if-none-match"), request.headers.get("prefer")
         self.asked.append((request.url.query.decode(), known, prefer))
+        if self.away_s[0] <= self.now_s < self.away_s[1]:
+            raise httpx.ConnectError("connection refused")
         if not self.knows:
             return self.answer({})
         held_s = 0.0
@@ -129,6 +134,31 @@ def test_an_analyst_that_admits_no_request_now_ends_no_wait() -> None:
     assert found["state"] == "released"
     assert len(pauses) == 3  # as long as it asks for, each time
     assert min(pauses) >= 5
+
+
+def test_an_analyst_that_goes_away_for_hours_ends_no_wait(caplog: pytest.LogCaptureFixture) -> None:
+    analyst = Analyst(released_at_s=12 * 3600)
+    analyst.away_s = (3600, 11 * 3600)
+    assert waited(analyst, wait_s=24 * 3600)["state"] == "released"
+    assert analyst.now_s < 12 * 3600 + 60
+    assert len([one for one in caplog.messages if "the wait goes on" in one]) == 1
+    assert len(caplog.messages) < 10  # and no five lines for each look
+
+
+def test_an_analyst_that_is_still_away_when_the_time_is_up_is_told_of() -> None:
+    analyst = Analyst(released_at_s=12 * 3600)
+    analyst.away_s = (60, 1e9)
+    with pytest.raises(ConnectionFailedError):
+        waited(analyst)
+    assert analyst.now_s >= 3600
+
+
+def test_an_analyst_that_is_away_at_first_is_not_waited_for() -> None:
+    analyst = Analyst(released_at_s=60)
+    analyst.away_s = (0, 1e9)
+    with pytest.raises(ConnectionFailedError):
+        waited(analyst)
+    assert analyst.pauses == []
 
 
 def past(analyst: Analyst, wait_s: float = 3600) -> Status:
