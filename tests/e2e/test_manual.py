@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ SENT_BY_PEOPLE = ("*.invitation.json", "analyst-request.odc", "analyst-certifica
 NOT_NOW = 6
 """The exit code that says to try again later, as a person does."""
 PATIENCE_S = 300
-MOST_QUESTIONS = 5
+ASKS = b"[y/N]:"
 HERE = Path(sys.executable).parent
 MOST_OF_AN_INSTITUTION, MOST_OF_THE_ANALYST = 4, 3
 """Commands from the invitation to predictions, and from nothing to a model."""
@@ -57,13 +58,39 @@ IN_WORDS = dict(
 )
 
 
+class Seen:
+    """What a command prints, read by a person who agrees to whatever it asks, once it has asked."""
+
+    def __init__(self, process: subprocess.Popen[bytes], keyboard: int) -> None:
+        self._process, self._keyboard = process, keyboard
+        self._printed = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        while piece := os.read(self._process.stdout.fileno(), 65536):
+            self._printed += piece
+            if self._printed.rstrip().endswith(ASKS):
+                os.write(self._keyboard, b"y\n")
+
+    def to_the_end(self) -> str:
+        """Return all that was printed, once the command has ended."""
+        self._process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return self._printed.decode()
+
+
 @dataclass
 class Terminal:
     """What one person types in one folder, one command after the other, and what it printed."""
 
     directory: Path
     environment: dict[str, str]
-    running: tuple[Written, subprocess.Popen[str]] | None = None
+    running: tuple[Written, subprocess.Popen[bytes]] | None = None
+    seen: Seen | None = None
     printed: dict[str, str] = field(default_factory=dict)
     keyboards: list[int] = field(default_factory=list)
     typed: list[str] = field(default_factory=list)
@@ -85,10 +112,9 @@ class Terminal:
                 break
             time.sleep(0.5)
 
-    def _started(self, line: str) -> subprocess.Popen[str]:
+    def _started(self, line: str) -> subprocess.Popen[bytes]:
         self.typed.append(line)
         keyboard, screen = pty.openpty()
-        os.write(keyboard, b"y\n" * MOST_QUESTIONS)  # who is asked agrees; nobody reads what is left over
         process = subprocess.Popen(
             shlex.split(line),
             cwd=self.directory,
@@ -96,10 +122,10 @@ class Terminal:
             stdin=screen,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
         )
         os.close(screen)
         self.keyboards.append(keyboard)
+        self.seen = Seen(process, keyboard)
         return process
 
     @property
@@ -114,16 +140,20 @@ class Terminal:
     def _end(self) -> int:
         assert self.running is not None
         command, process = self.running
-        printed, _ = process.communicate(timeout=PATIENCE_S)
+        printed = self._all_seen()
         self.running = None
         self.printed[command.line] = printed
         assert process.returncode in (0, NOT_NOW), f"{command}\n{printed}"
         return process.returncode
 
+    def _all_seen(self) -> str:
+        assert self.seen is not None
+        return self.seen.to_the_end()
+
     def stop(self) -> None:
         if self.running is not None:
             self.running[1].terminate()
-            self.running[1].communicate(timeout=PATIENCE_S)
+            self._all_seen()
             self.running = None
         for keyboard in self.keyboards:
             os.close(keyboard)
