@@ -257,7 +257,7 @@ def create(
     for other in enrolling:
         click.echo(
             f"{other} has the same title and is enrolling too: institutions have to name the one they mean. "
-            f"If only one is meant: odc-analyst collaboration cancel ID",
+            "If only one is meant: odc-analyst collaboration cancel ID",
             err=True,
         )
     show_value(

@@ -57,7 +57,7 @@ def report_of(installed: Mapping[str, int], trimmed: Mapping[str, int]) -> Repor
 
 
 def install(folder: Path, extra: str) -> Path:
-    """Make a fresh environment with our wheel in it.
+    """Return a fresh environment with our wheel in it.
 
     Raises
     ------

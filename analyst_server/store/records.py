@@ -304,9 +304,12 @@ class Records:
 
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS))
-
         logging.getLogger("alembic").setLevel(logging.WARNING)  # it has a line for each revision and plugin
-        log.info("records: %s, now %s", f"revision {found}" if found else "none yet", revision)
+        wanted = NEWEST if revision == "head" else revision
+        if found is None:
+            log.info("making tables of revision %s", wanted)
+        else:
+            log.info("upgrading the tables from revision %s to %s", found, wanted)
 
         def change(connection: Connection) -> None:
             config.attributes["connection"] = connection

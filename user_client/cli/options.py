@@ -77,7 +77,7 @@ def declined(what: str) -> ConfirmationNeededError:
 
 
 def is_agreed(question: str) -> bool:
-    """Ask a person at a terminal. What was typed before the question could be read is no answer to it."""
+    """Return whether a person at a terminal agrees; what was typed before the question is no answer to it."""
     if sys.platform != "win32" and can_ask():
         import termios  # which Windows does not have
 

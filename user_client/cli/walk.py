@@ -40,7 +40,6 @@ from user_client.words import checked_in_words, differences_in_words, on_screen,
 
 _A_DAY_S: Final = 86_400.0
 
-
 _FIRST_OF_LEAD: Final = (
     "odc consortium invite PARTY, and once all have joined odc terms draft TABLE, which the analyst publishes"
 )

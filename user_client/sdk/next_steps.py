@@ -135,7 +135,7 @@ def _look_until(
     wait_s: float,
     pause: Callable[[float], None],
 ) -> T:
-    """Return what was seen once it is enough, or after ``wait_s`` seconds; pauses stay below some minutes.
+    """Return what was seen once it is enough, or after ``wait_s`` seconds; pauses grow for a minute.
 
     An analyst that goes away meanwhile does not end the wait, if something was ``seen`` before.
     """
@@ -198,7 +198,8 @@ def wait_for_change(
     if seen["state"] != State.ENROLLING or you is None or you["role"] != "lead":
         found = session.watch(directory.collaboration_id).until(is_news, wait_s=wait_s, pause=pause)
         return found if is_news(found) else None
-    look = session.round(directory.collaboration_id).status  # own lines are the same when others sign
+    # the lead's own line does not change when others sign
+    look = session.round(directory.collaboration_id).status
     found = _look_until(is_ours_now, look, seen, wait_s=wait_s, pause=pause)
     return found if is_ours_now(found) else None
 

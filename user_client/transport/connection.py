@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 TIMEOUT: Final = httpx.Timeout(60.0, connect=15.0)
 ATTEMPTS: Final = 6
-"""With the pauses below about a minute of trying: a server that restarts is back by then."""
+"""With the pauses below some twenty seconds of trying, and more where nothing answers at all."""
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 _TRANSIENT: Final = (408, 502, 503, 504)
 _MAX_RETRY_AFTER_S: Final = 60
