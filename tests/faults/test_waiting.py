@@ -15,6 +15,8 @@ from user_client.sdk import Session
 from user_client.transport import Answer
 
 LONG_S = 25
+TRIES_S = 19
+"""A request is tried for so long where nothing listens: the pauses of `AnalystConnection`."""
 
 
 @pytest.fixture(scope="module")
@@ -73,4 +75,18 @@ def test_receive_waits_through_a_restart_of_the_server(made: Consortium) -> None
         made.analyst.stop()
         made.analyst.start()
         made.contribute("lead-hospital", found, rows(2, 40))
+        assert waits.result(timeout=180).party == "hospital-b"
+
+
+def test_receive_waits_through_an_outage_that_is_longer_than_it_tries(made: Consortium) -> None:
+    found = made.anchored()
+    made.contribute("hospital-b", found, rows(3, 40))
+    with ThreadPoolExecutor() as crew:
+        waits = crew.submit(made.sessions["hospital-b"].round(found).receive, wait_s=300)
+        time.sleep(2)
+        made.analyst.stop()
+        time.sleep(TRIES_S + 5)
+        assert not waits.done()
+        made.analyst.start()
+        made.contribute("lead-hospital", found, rows(4, 40))
         assert waits.result(timeout=180).party == "hospital-b"
