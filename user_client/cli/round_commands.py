@@ -37,6 +37,7 @@ from user_client.sdk.own_bytes import explain_bytes
 from user_client.sdk.prepared import Prepared
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.tables import Source
+from user_client.words import dangers
 
 anchor = InOrder("anchor", help="The anchor, which the lead institution creates.")
 
@@ -129,7 +130,12 @@ def prepare(
         refused = chosen.policy_violations()
         if picture is not None:
             write_private(picture, chosen.draw_picture(table, size))
-    value = {**prepared.to_json(), "refused": refused, "picture": str(picture) if picture else None}
+    value = {
+        **prepared.to_json(),
+        "dangers": dangers(prepared),
+        "refused": refused,
+        "picture": str(picture) if picture else None,
+    }
     show(as_json, value, lambda: prepared_in_words(prepared, refused, picture))
 
 

@@ -37,7 +37,7 @@ from user_client.ui.answers import PageRoute, TheDesk, show
 from user_client.ui.drawn import answers_chart, explanation_chart, leaving_charts
 from user_client.ui.entry import ROOT
 from user_client.ui.work import Desk, Work
-from user_client.words import on_screen, risk_in_words, summary_in_words
+from user_client.words import IF_TOO_MUCH, NOTHING_FOUND, dangers, leaving_in_words, on_screen, risk_in_words
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 ONE: Final = f"{ROOT}/rounds/{{collaboration_id}}"
@@ -51,7 +51,6 @@ _RESULTS: Final = {"check": "table", "prepare": "leaving", "predict": "predict",
 """The page that shows what a piece of work has found; for any other, where the round stands."""
 _ON_THE_ROUND: Final = ("anchor", "contribute", "receive")
 """The steps that are taken on the page of the round, or lead back to it."""
-_WAITS: Final = "odc wait, for "
 _NO_NEWS: Final = 204
 
 
@@ -199,6 +198,7 @@ def leaving(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
     drawn = result if result and result.value.prepared == seen else None
     twin = {
         "prepared": prepared.to_json() if prepared else None,
+        "dangers": dangers(prepared) if prepared else [],
         "table": drawn.table if drawn else None,
         "refused": refused,
     }
@@ -209,7 +209,10 @@ def leaving(request: Request, desk: TheDesk, collaboration_id: str) -> Response:
         tab="leaving",
         prepared=prepared,
         refused=refused,
-        lines=summary_in_words(prepared, refused).splitlines() if prepared else [],
+        dangers=dangers(prepared) if prepared else [],
+        if_too_much=IF_TOO_MUCH,
+        nothing_found=NOTHING_FOUND,
+        lines=leaving_in_words(prepared) if prepared else [],
         charts=leaving_charts(prepared) if prepared else [],
         table=drawn.table if drawn else "",
         picture=base64.b64encode(drawn.value.png).decode() if drawn and drawn.value.png else "",
@@ -337,11 +340,8 @@ def _said(step: NextStep) -> str:
     }
     if step.kind in said:
         return said[step.kind]
-    if step.words.startswith("wait until "):
-        return f"Nothing to do for now: {step.words}."
     if step.kind == "wait":
-        awaited = step.words.removeprefix(_WAITS).removeprefix("wait for ")
-        return f"Nothing to do for now: we wait for {awaited}."
+        return f"Nothing to do for now: we wait {step.awaited}."
     return f"{step.words[:1].upper()}{step.words[1:]}."
 
 

@@ -49,7 +49,7 @@ def test_a_late_consumer_signs_after_the_release(clicking: Clicking) -> None:
     assert "Sign the terms</button>" in page
     assert "Or reject them" not in page
     assert clicking.send("accept", "/terms", confirmed="yes").headers["location"] == clicking.round
-    assert "Nothing to do for now: wait until the lead has sealed the anchor for us" in clicking.see()
+    assert "Nothing to do for now: we wait until the lead has sealed the anchor for us" in clicking.see()
 
 
 def test_the_words_on_a_file_come_back_with_its_form(clicking: Clicking) -> None:
