@@ -234,8 +234,8 @@ class PassphraseError(InputError):
     code = "wrong-passphrase"
     title = "Passphrase does not open the file"
     hint = (
-        "try again; without it the secrets are lost: a member has to join again, and a lead has to create a"
-        " new consortium"
+        "try again, nothing was changed; if it is lost for good, so are the secrets under it: a member joins"
+        " again, and a lead creates a new consortium"
     )
 
 
@@ -333,7 +333,7 @@ class FieldError(TableError):
     title = "Field does not fit the terms"
 
     def __init__(self, column: str, rows: NDArray[np.int64], what: str) -> None:
-        super().__init__(f"column '{column}', row {rows[0]}: {what}")
+        super().__init__(f"column '{column}', data row {rows[0]}: {what}")
         self.column, self.rows, self.what = column, rows, what
 
     def in_whole_table(self, rows_before: int) -> FieldError:

@@ -122,5 +122,7 @@ def test_a_date_that_is_none_is_refused_by_its_row(played: dict[str, Any]) -> No
     lead, made = played["lead"], played["fresh"].slice(0, 3)
     broken = made.set_column(1, "came", pa.array(["01.02.2020", "31.02.2020", "01.02.2020"]))
     pyarrow.csv.write_csv(broken, lead.home / "broken.csv")
-    with pytest.raises(CommandError, match=r"column 'came', row 2: expected a date written as dd\.mm\.yyyy"):
+    with pytest.raises(
+        CommandError, match=r"column 'came', data row 2: expected a date written as dd\.mm\.yyyy"
+    ):
         lead.odc("predict", "broken.csv", "--out", "broken-predictions.csv")

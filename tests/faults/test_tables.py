@@ -17,15 +17,24 @@ COLUMNS = [
 SCHEMA = {"columns": COLUMNS, "label_column": {"name": "outcome", "classes": ["well", "ill"]}}
 HEADER = b"age,smoker,outcome\n61,never,well\n"
 TABLES: dict[str, tuple[bytes, str]] = {
-    "text for a number": (HEADER + b"4711-Jane-Doe,never,ill\n", "column 'age', row 2: expected a number"),
+    "text for a number": (
+        HEADER + b"4711-Jane-Doe,never,ill\n",
+        "column 'age', data row 2: expected a number",
+    ),
     "out of range": (
         HEADER + b"4711.25,never,ill\n",
-        "column 'age', row 2: expected a number from 0 to 120",
+        "column 'age', data row 2: expected a number from 0 to 120",
     ),
-    "infinite": (HEADER + b"inf,never,ill\n", "column 'age', row 2: expected a number"),
-    "empty": (HEADER + b",never,ill\n", "column 'age', row 2: the field is empty"),
-    "unknown level": (HEADER + b"40,4711-Jane-Doe,ill\n", "column 'smoker', row 2: expected one of the 3"),
-    "unknown class": (HEADER + b"40,never,4711-Jane-Doe\n", "column 'outcome', row 2: expected one of the 2"),
+    "infinite": (HEADER + b"inf,never,ill\n", "column 'age', data row 2: expected a number"),
+    "empty": (HEADER + b",never,ill\n", "column 'age', data row 2: the field is empty"),
+    "unknown level": (
+        HEADER + b"40,4711-Jane-Doe,ill\n",
+        "column 'smoker', data row 2: expected one of the 3",
+    ),
+    "unknown class": (
+        HEADER + b"40,never,4711-Jane-Doe\n",
+        "column 'outcome', data row 2: expected one of the 2",
+    ),
     "missing column": (b"age,outcome\n40,4711-Jane-Doe\n", "column 'smoker' is not in the table"),
     "ragged": (
         HEADER + b"40,never\n4711-Jane-Doe,4711-Jane-Doe,ill,x\n",

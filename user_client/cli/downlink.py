@@ -88,7 +88,8 @@ def _has_rows(chosen: Round) -> bool:
     "--out",
     type=PATH,
     default="predictions.csv",
-    help="CSV or Parquet file, by its ending; - for the output of the program",
+    help="CSV or Parquet file, by its ending; - for the output of the program. CSV has the separator, the"
+    " decimal mark and the encoding of the table",
 )
 @click.option(
     "--keep",
@@ -159,7 +160,7 @@ def predict(
         if not skip_unfit and answering is predictor:  # parts of others are of whole tables
             parts = _naming_skip_unfit(parts)
         empty = next(parts)
-        with table_writer(out, empty.schema) as write:
+        with table_writer(out, empty.schema, table.written) as write:
             for part in parts:
                 # the terms have named the classes
                 write(part if is_parquet(out) else without_formulas(part, *predictor.prediction_columns))

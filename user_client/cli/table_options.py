@@ -72,9 +72,13 @@ def _query(said: str | None) -> str | None:
 def _shown(table: Source, said: Dialect) -> Source:
     """Return a table as it will be read, after a guess was shown."""
     found = table.guessed(said)
-    if found.dialect not in (PLAIN, said):
+    given, usual = said.words.split(","), PLAIN.words.split(",")
+    words = [] if found.dialect is None else found.dialect.words.split(",")
+    guessed = [word for word in words if word not in given]
+    if not set(guessed) <= set(usual):
+        which = "which" if guessed == words else f"of which {','.join(guessed)}"
         click.echo(
-            f"odc: {table.place} is read with --csv {found.dialect.words}, which is a guess: if it is wrong,"
+            f"odc: {table.place} is read with --csv {','.join(words)}, {which} is a guess: if it is wrong,"
             " say --csv yourself",
             err=True,
         )

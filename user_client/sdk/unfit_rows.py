@@ -55,7 +55,7 @@ class UnfitRows:
 
 def _listed(rows: list[int]) -> str:
     named = ", ".join(map(str, rows[:_NAMED_ROWS]))
-    return f"{len(rows):,} (row {named}{', ...' if len(rows) > _NAMED_ROWS else ''})"
+    return f"{len(rows):,} (data row {named}{', ...' if len(rows) > _NAMED_ROWS else ''})"
 
 
 def predict_fitting(

@@ -125,6 +125,23 @@ def with_points(part: pa.Table, dialect: Dialect) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=part.schema)
 
 
+def with_marks(part: pa.Table, dialect: Dialect) -> pa.Table:
+    """Return a table as a dialect writes its numbers: undoes `with_points`, but for marks between thousands.
+
+    Where numbers have decimal commas, columns of fractions become texts, (n,) each as before.
+    """
+    if dialect.decimal != ",":
+        return part
+    for at, field in enumerate(part.schema):
+        values = part.column(at)
+        if pa.types.is_floating(field.type):
+            values = pc.replace_substring(pc.cast(values, pa.string()), ".", ",")
+        elif pa.types.is_string(field.type) and dialect.thousands is not False:  # else they had points before
+            values = _replaced(values, ".", POINT_FRACTION, r"\1\2,\3\4")
+        part = part.set_column(at, field.name, values)
+    return part
+
+
 def _with_points(values: pa.ChunkedArray, name: str, dialect: Dialect) -> pa.ChunkedArray:
     if dialect.decimal is None:
         _refuse(

@@ -6,7 +6,7 @@ Errors name the rows, never a value. Rows are counted from 1, as people count be
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from shlex import quote
 from typing import Final
 
@@ -21,6 +21,7 @@ from user_client.tables.figures import is_number
 FEW: Final = 10
 """No more different numbers than this may be names of categories, beside texts that are none."""
 _NAMED_ROWS: Final = 5
+_LIMIT: Final = re.compile(r"\s*[<>\u2264\u2265]=?\s*[0-9][0-9.,]*\s*")
 _DECIMAL_COMMA: Final = re.compile(r"-?[0-9]{1,3}(\.?[0-9]{3})*,[0-9]+")
 
 
@@ -54,9 +55,10 @@ def refuse_nearly_numbers(
         f"column '{name}' holds numbers in {int(is_plain.sum()):,} rows and other texts in"
         f" {_rows(is_filled & ~is_plain)}"
     )
+    of_limits = limits_in_words(written)
     error.hint = (
-        "correct these fields; a text that stands for an empty field is named with --missing TEXT, and"
-        f" --category {quote(name)} takes all for names of categories"
+        f"{f'{of_limits}; else ' if of_limits else ''}correct these fields; a text that stands for an empty"
+        f" field is named with --missing TEXT, and --category {quote(name)} takes all for names of categories"
     )
     raise error
 
@@ -65,4 +67,14 @@ def _rows(mask: np.ndarray) -> str:
     """Return how many rows a mask has, and the numbers of the first ones."""
     rows = np.flatnonzero(mask) + 1
     first = ", ".join(map(str, rows[:_NAMED_ROWS]))
-    return f"{len(rows):,} (row {first}{', ...' if len(rows) > _NAMED_ROWS else ''})"
+    return f"{len(rows):,} (data row {first}{', ...' if len(rows) > _NAMED_ROWS else ''})"
+
+
+def limits_in_words(texts: Iterable[str]) -> str:
+    """Return what to do about fields such as a sign, < or >, and the limit of a measurement; "" without."""
+    if not any(_LIMIT.fullmatch(text) for text in texts):
+        return ""
+    return (
+        "a sign and a number, as of what is below the limit of a measurement, needs a number instead: agree"
+        " on one with the other institutions, such as the limit or half of it"
+    )

@@ -58,7 +58,7 @@ def guess_dialect(path: Path, said: Dialect) -> Dialect:
     if len(head) == _HEAD_BYTES:  # its last line is not whole
         text = text[: text.rfind("\n") + 1] or text
     said = replace(said, encoding=encoding)
-    separator = said.separator or _separator(path, text)
+    separator = _that_separates(path, text, said.separator) if said.separator else _separator(path, text)
     said = replace(said, separator=separator)
     if said.decimal is not None:
         return said
@@ -81,6 +81,24 @@ def _encoding(path: Path, head: bytes) -> str:
     raise unreadable(
         path, "its text is neither UTF-8 nor Windows-1252", "say the encoding, such as --csv mac-roman"
     )
+
+
+def _that_separates(path: Path, text: str, said: str) -> str:
+    """Return a separator that was said, unless it leaves one column and another one several in every row."""
+    if len(next(iter(_rows(text, said)), [])) == 1:
+        widths = {
+            word: {len(row) for row in rows}
+            for word, separator in SEPARATORS.items()
+            if len(rows := _rows(text, separator)) > 1
+        }
+        if others := [word for word, found in widths.items() if len(found) == 1 and min(found) > 1]:
+            mine = "".join(_words([said])) or f"'{said}'"
+            raise unreadable(
+                path,
+                f"with {mine} it has one column, with {others[0]} {min(widths[others[0]])}",
+                f"say --csv {others[0]}, or leave it out: it is guessed, and shown",
+            )
+    return said
 
 
 def _separator(path: Path, text: str) -> str:

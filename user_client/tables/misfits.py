@@ -28,6 +28,7 @@ from user_client.errors import (
     near_name,
 )
 from user_client.tables.dates import dates_in
+from user_client.tables.dirty import limits_in_words
 from user_client.tables.encode import encode_labels, encode_rows
 from user_client.tables.fields import as_text, column_of
 from user_client.tables.read import parts_of
@@ -67,9 +68,9 @@ class Misfit:
         """What a person reads."""
         if not self.rows:
             return self.what
-        where = f"row {self.first_row}"
+        where = f"data row {self.first_row}"
         if self.rows > 1:
-            where = f"{self.rows:,} rows, the first is {self.first_row:,}"
+            where = f"{self.rows:,} data rows, the first is {self.first_row:,}"
         return f"column '{self.column}', {where}: {self.what}"
 
     def to_json(self) -> dict[str, Any]:
@@ -170,6 +171,8 @@ def _fix(error: TableError, column: Column | None, table: pa.Table, rows: NDArra
         return f"{_DROP_OR_FILL}, or write {filling_line(column)} to this column in the terms"
     if isinstance(error, NotADateError) and (written := " or ".join(dates_in(_texts(error, table, rows)))):
         return f"they are dates written as {written}: write them as the terms say, or the terms as the table"
+    if isinstance(error, NotANumberError) and (of_limits := limits_in_words(_texts(error, table, rows))):
+        return f"{of_limits}; else {_MISSING}"
     if isinstance(error, NotANumberError | NotADateError):
         return _MISSING
     if isinstance(error, UnknownLevelError):

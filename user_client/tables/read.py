@@ -300,7 +300,7 @@ def _readable_as_csv(path: Path, dialect: Dialect, refused: list[pyarrow.csv.Inv
     try:
         yield
     except AmbiguousNumberError as error:
-        reason = f"column '{error.column}', row {error.row}: {error}"
+        reason = f"column '{error.column}', data row {error.row}: {error}"
         raise unreadable(path, reason, error.hint) from None
     except UnicodeDecodeError:
         raise _wrongly_encoded(path, dialect) from None

@@ -78,6 +78,11 @@ class Source:
             raise InputError(f"--csv goes with a CSV file, and by its name {self.place} is none")
         return self
 
+    @property
+    def written(self) -> Dialect:
+        """How a CSV file is written that goes beside this table: as this one, if it is CSV."""
+        return self.dialect if not self.is_database and is_csv(self.path) else PLAIN
+
     def is_at(self, path: Path) -> bool:
         """Return whether the table is the file at a path."""
         return not self.is_database and self.path.exists() and path.exists() and self.path.samefile(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ import pyarrow.csv
 
 from protocol.errors import InputError
 from protocol.texts import is_formula
+from user_client.tables.dialect import PLAIN, Dialect, with_marks
 from user_client.tables.files import is_parquet
 
 OUTPUT: Final = Path("-")
@@ -23,15 +26,22 @@ _OTHERS: Final = {".gz", ".bz2", ".zst", ".lz4", ".xlsx", ".xls", ".ods", ".feat
 
 
 @contextmanager
-def table_writer(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
+def table_writer(
+    path: Path, schema: pa.Schema, dialect: Dialect = PLAIN
+) -> Iterator[Callable[[pa.Table], None]]:
     """Yield a function that writes one part after another; ``-`` is the output of the program.
 
     The file has its name only once it is whole, and only its owner can read it: it tells of single persons.
-    Raises `InputError` if it cannot be written.
+    Raises `InputError` if it cannot be written, also where the encoding does not have a letter.
+
+    Parameters
+    ----------
+    dialect : Dialect
+        How a CSV file is to be written. Numbers never get a mark between thousands.
     """
     if path == OUTPUT:
-        with pyarrow.csv.CSVWriter(sys.stdout.buffer, schema) as writer:
-            yield writer.write_table
+        with _csv_writer(sys.stdout.buffer, schema, dialect) as write:
+            yield write
         return
     if path.suffix.lower() in _OTHERS:
         error = InputError(f"cannot write {path}: a table is written as CSV or as Parquet")
@@ -39,8 +49,11 @@ def table_writer(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table],
         raise error
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with open(temporary, "wb", opener=_for_us_alone) as file, _writer(path, file, schema) as writer:
-            yield writer.write_table
+        with (
+            open(temporary, "wb", opener=_for_us_alone) as file,
+            _writer(path, file, schema, dialect) as write,
+        ):
+            yield write
         temporary.replace(path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
@@ -64,9 +77,46 @@ def without_formulas(part: pa.Table, *names: str) -> pa.Table:
     return part
 
 
-def _writer(path: Path, file: IO[bytes], schema: pa.Schema) -> Any:
+@contextmanager
+def _writer(
+    path: Path, file: IO[bytes], schema: pa.Schema, dialect: Dialect
+) -> Iterator[Callable[[pa.Table], None]]:
     if not is_parquet(path):
-        return pyarrow.csv.CSVWriter(file, schema)
+        with _csv_writer(file, schema, dialect) as write:
+            yield write
+        return
     from pyarrow import parquet  # imported late, because most tables are CSV
 
-    return parquet.ParquetWriter(file, schema)
+    with parquet.ParquetWriter(file, schema) as writer:
+        yield writer.write_table
+
+
+@contextmanager
+def _csv_writer(file: IO[bytes], schema: pa.Schema, dialect: Dialect) -> Iterator[Callable[[pa.Table], None]]:
+    encoding = dialect.encoding or "utf-8"
+    target = file if codecs.lookup(encoding).name == "utf-8" else _Recoded(file, encoding)
+    options = pyarrow.csv.WriteOptions(delimiter=dialect.separator or ",")
+    written = with_marks(schema.empty_table(), dialect).schema
+    try:
+        with pyarrow.csv.CSVWriter(target, written, write_options=options) as writer:
+            yield lambda part: writer.write_table(with_marks(part, dialect))
+    except UnicodeEncodeError:
+        error = InputError(f"a name or a text cannot be written in {encoding}, as the table is written")
+        error.hint = "name a file that ends in .parquet, or save the table as UTF-8"
+        raise error from None
+
+
+class _Recoded(io.RawIOBase):
+    """A binary file to which UTF-8 is written, and that gets it in another encoding."""
+
+    def __init__(self, file: IO[bytes], encoding: str) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a write may end within a letter
+        self._encoder = codecs.getincrementalencoder(encoding)()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._file.write(self._encoder.encode(self._decoder.decode(bytes(data))))
+        return len(data)

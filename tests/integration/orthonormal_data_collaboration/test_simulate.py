@@ -313,7 +313,7 @@ def test_a_label_that_is_missing_is_told(parties: Parties, gap: Any) -> None:
     }
     gone = pa.array([value if isinstance(value, str) else None for value in labels], pa.string())
     tables["hospital-0"] = tables["hospital-0"].set_column(X.shape[1], "kind", gone)
-    with pytest.raises(TableError, match="column 'kind', row 4: the field is empty"):
+    with pytest.raises(TableError, match="column 'kind', data row 4: the field is empty"):
         simulate(tables, label="kind", random_state=0)
 
 

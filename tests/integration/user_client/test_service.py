@@ -63,7 +63,7 @@ def test_half_a_character_is_refused_in_words(service: httpx.Client) -> None:
     body = json.dumps({"rows": table})
     answer = service.post("/v1/predictions", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 422
-    assert "column 'x0', row 2: the text is no Unicode" in answer.json()["detail"]
+    assert "column 'x0', data row 2: the text is no Unicode" in answer.json()["detail"]
 
 
 def test_rows_get_what_the_command_predicts(service: httpx.Client, predictor: Predictor) -> None:
@@ -97,15 +97,15 @@ ROW = {"x0": 0, "x1": 0, "x2": 0}
 @pytest.mark.parametrize(
     ("body", "status", "why"),
     [
-        ({"rows": [ROW, {**ROW, "x1": SECRET}]}, 422, "column 'x1', row 2: expected a number"),
-        ({"rows": [ROW, {**ROW, "x1": None}]}, 422, "column 'x1', row 2: the field is empty"),
-        ({"rows": [ROW, {"x0": 1, "x2": SECRET}]}, 422, "column 'x1', row 2: the column is missing"),
+        ({"rows": [ROW, {**ROW, "x1": SECRET}]}, 422, "column 'x1', data row 2: expected a number"),
+        ({"rows": [ROW, {**ROW, "x1": None}]}, 422, "column 'x1', data row 2: the field is empty"),
+        ({"rows": [ROW, {"x0": 1, "x2": SECRET}]}, 422, "column 'x1', data row 2: the column is missing"),
         (
             {"rows": [ROW, {**ROW, "x1": [SECRET]}]},
             422,
-            "column 'x1', row 2: expected a text, a number, true",
+            "column 'x1', data row 2: expected a text, a number, true",
         ),
-        ({"rows": [{**ROW, "x1": True}]}, 422, "column 'x1', row 1: expected a number"),
+        ({"rows": [{**ROW, "x1": True}]}, 422, "column 'x1', data row 1: expected a number"),
         ({"rows": [ROW, {**ROW, SECRET: []}]}, 422, "row 2: a column that the terms do not name is no text"),
         ({"rows": [ROW, SECRET]}, 422, "row 2: expected an object with the columns"),
         ({"rows": [ROW], SECRET: 1}, 422, "a member that is none of rows, thresholds, interval"),
@@ -118,7 +118,11 @@ ROW = {"x0": 0, "x1": 0, "x2": 0}
         ({"rows": [ROW], "thresholds": {SECRET: 0.5}}, 400, "one of no, yes"),
         ({"rows": [ROW], "interval": 0.9}, 400, "do not predict one"),
         ({"rows": [ROW], "skip_unfit": SECRET}, 422, "skip_unfit: "),
-        ({"rows": [{**ROW, "x1": [SECRET]}], "skip_unfit": True}, 422, "column 'x1', row 1: expected a text"),
+        (
+            {"rows": [{**ROW, "x1": [SECRET]}], "skip_unfit": True},
+            422,
+            "column 'x1', data row 1: expected a text",
+        ),
     ],
 )
 def test_a_request_that_means_nothing_is_answered_in_words_and_never_quoted(
@@ -161,7 +165,10 @@ AS_JSON = json.dumps({"rows": [ROW]}).encode()
         (AS_JSON.replace(b"0", b"9" * 5000), "too many digits"),
         (AS_JSON[:-1] + b', "rows": []}', "comes more than once"),
         (AS_JSON[:-1] + b', "thresholds": {"yes": 0, "yes": 1}}', "comes more than once"),
-        (AS_JSON.replace(b'{"x0', b'{"x1": 5, "x0'), "column 'x1', row 1: the column comes more than once"),
+        (
+            AS_JSON.replace(b'{"x0', b'{"x1": 5, "x0'),
+            "column 'x1', data row 1: the column comes more than once",
+        ),
         (
             AS_JSON.replace(b'{"x0', f'{{"{SECRET}": 5, "{SECRET}": 6, "x0'.encode()),
             "row 1: a column that the terms do not name comes more",
@@ -437,5 +444,5 @@ def test_dates_are_taken_as_they_are_written_and_durations_with_where_they_begin
     row = {"admitted": "2026-01-02", "discharged": "2026-01-05", "arrived": "2026-01-01", "grade": "high"}
     table = PredictionRequest(rows=[{**row, "other": 1}]).table(schema)
     assert table.to_pylist() == [row]
-    with pytest.raises(FieldError, match="column 'arrived', row 1"):
+    with pytest.raises(FieldError, match="column 'arrived', data row 1"):
         PredictionRequest(rows=[{name: row[name] for name in row if name != "arrived"}]).table(schema)

@@ -31,8 +31,8 @@ def test_preparing_says_what_would_leave(odc: Odc) -> None:
     odc.consortium.until_anchored(latent_dim=2)
     result = odc("prepare", odc.consortium.table(1))
     assert "40 rows of 3 encoded features become 2 numbers each" in result.out
-    assert "share of a row that the projection drops (epsilon-DR): at least" in result.out
-    assert "a row holds 16 bits and what leaves of it can carry" in result.out
+    assert "of the length of a row the projection drops at least" in result.out
+    assert "a row holds 16 bits, and what leaves of it can carry" in result.out
     assert "nothing was sent" in result.out
 
 
@@ -40,7 +40,7 @@ def test_preparing_a_table_that_does_not_fit_names_row_and_column(odc: Odc) -> N
     odc.consortium.until_anchored()
     result = odc("prepare", odc.consortium.table(1, x1=[987654.0] * 40))
     assert result.code == 3
-    assert "column 'x1', row 1: expected a number from -4 to 4" in result.err
+    assert "column 'x1', data row 1: expected a number from -4 to 4" in result.err
     assert "987654" not in result.err
 
 
@@ -59,7 +59,7 @@ def test_preparing_says_what_was_done_to_the_rows_and_what_stays_here(odc: Odc) 
     assert "epsilon 2 and delta 1e-05 for each row, clipped to length 0.5" in said
     assert f"{40 - found['rows']} of 40 rows stay here" in said
     assert f"of {found['threshold']['rows_below']} rows it is less than 0.4" in said
-    assert "share of a noisy row that the projection drops (epsilon-DR): at least" in said
+    assert "of the length of a noisy row the projection drops at least" in said
     assert "what the basis alone gives them differs from the row by" in said
     assert re.search(r"singular values [\d. ]+; 50 %, 90 % and 99 % of .* in the first \d, \d and \d", said)
 
@@ -224,13 +224,13 @@ def test_rows_that_do_not_fit_may_be_skipped(odc: Odc, caplog: pytest.LogCapture
     table = odc.consortium.table(5, x1=["0.1"] * 38 + ["n.d.", ""])
     refused = odc("predict", table)
     assert refused.code != 0
-    assert "column 'x1', row 39: expected a number" in refused.err
+    assert "column 'x1', data row 39: expected a number" in refused.err
     assert "correct the table and run the command again; --skip-unfit predicts for all rows" in refused.err
     found = odc("predict", table, "--skip-unfit", "--json")
     unfit = {"rows": 2, "by_column": {"x1": 2}}
     assert found.json == {"rows": 40, "predictions": "predictions.csv", "unfit": unfit}
     assert "2 of 40 rows do not fit the terms" in caplog.text
-    assert "column 'x1' in 2 (row 39, 40)" in caplog.text
+    assert "column 'x1' in 2 (data row 39, 40)" in caplog.text
     with (odc.consortium.directory / "predictions.csv").open() as file:
         predicted = [row["prediction"] for row in csv.DictReader(file)]
     assert [number for number, each in enumerate(predicted, 1) if not each] == [39, 40]

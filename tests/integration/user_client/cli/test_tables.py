@@ -39,10 +39,11 @@ def test_what_is_said_is_not_shown_as_a_guess(odc: Odc) -> None:
     odc.consortium.until_anchored()
     table = german(odc.consortium.table(1))
     assert "is read with" not in odc("prepare", table, "--csv", WORDS).err
-    assert "is read with" in odc("prepare", table, "--csv", "semicolons").err
+    said = f"is read with --csv {WORDS}, of which decimal-comma,windows-1252 is a guess"
+    assert said in odc("prepare", table, "--csv", "semicolons").err
     wrong = odc("prepare", table, "--csv", "commas")
     assert wrong.code == 3
-    assert "fields, the header has 1" in wrong.err
+    assert "with commas it has one column, with semicolons 5" in wrong.err
 
 
 def test_the_uplink_is_prepared_once_for_one_table_read_in_one_way(odc: Odc) -> None:
@@ -55,6 +56,20 @@ def test_the_uplink_is_prepared_once_for_one_table_read_in_one_way(odc: Odc) -> 
 
     assert prepared() == prepared("--csv", WORDS)
     assert prepared() != prepared("--csv", f"{WORDS},no-thousands")
+
+
+def test_predictions_are_written_as_their_table_is(odc: Odc) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    plain, table = odc.consortium.table(1), german(odc.consortium.table(1))
+    out, other = (odc.consortium.directory / name for name in ("plain.csv", "german.csv"))
+    odc("predict", plain, "--out", out, "--keep", "x1")
+    odc("predict", table, "--out", other, "--keep", "x1", "--keep", "größe")
+    header, first = other.read_bytes().decode("windows-1252").splitlines()[:2]
+    assert header.split(";")[:2] == ['"x1"', '"größe"']
+    expected = [field.strip('"') for field in out.read_text().splitlines()[1].split(",")]
+    found = [field.strip('"').replace(",", ".") for field in first.split(";")]
+    assert [found[0], *found[2:]] == expected
 
 
 def test_a_table_that_does_not_tell_its_decimal_mark_is_refused_with_the_option(odc: Odc) -> None:

@@ -288,9 +288,9 @@ def test_every_column_that_does_not_fit_the_terms_is_told_at_once(odc: Odc) -> N
     result = odc("terms", "check", table)
     assert result.code == 3
     assert result.out.splitlines() == [
-        "column 'x0', row 40: expected a number",
+        "column 'x0', data row 40: expected a number",
         "  fix: correct the fields, or add the text that stands for an empty field to missing in the terms",
-        "column 'y', row 40: expected one of the 2 levels in the terms: no, yes",
+        "column 'y', data row 40: expected one of the 2 levels in the terms: no, yes",
         "  fix: correct the fields, or add them to the classes of the label in the terms",
     ]
     assert "2 columns do not fit the terms" in result.err

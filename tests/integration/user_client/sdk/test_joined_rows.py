@@ -184,11 +184,11 @@ def test_a_row_without_a_key_or_with_that_of_another_is_refused_by_its_number(co
     consortium.until_anchored(**JOINING)
     names = people(0)["pid"].to_pylist()
     for changed, error, says in (
-        ([*names[:7], None, *names[8:]], EmptyFieldError, "column 'pid', row 8: the field is empty"),
+        ([*names[:7], None, *names[8:]], EmptyFieldError, "column 'pid', data row 8: the field is empty"),
         (
             [*names[:7], f" {names[2]}", *names[8:]],
             RepeatedRowKeyError,
-            "column 'pid', row 8: an earlier row",
+            "column 'pid', data row 8: an earlier row",
         ),
     ):
         own = of_lead(people(0)).set_column(0, "pid", pa.array(changed))

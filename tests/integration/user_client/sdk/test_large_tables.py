@@ -67,7 +67,7 @@ def test_a_field_of_a_late_part_is_named_by_its_row_in_the_table(tmp_path: Path)
     labels = table["y"].to_pylist()
     labels[190_000] = ""
     broken = table.set_column(6, "y", pa.array(labels))
-    with pytest.raises(EmptyFieldError, match="column 'y', row 190001"):
+    with pytest.raises(EmptyFieldError, match="column 'y', data row 190001"):
         encode_table(broken, schema_of(table), Scratch(tmp_path).keep)
 
 
@@ -212,6 +212,6 @@ def test_every_column_that_does_not_fit_is_named_wherever_it_first_fails(
     found = check_table(terms, csv(tmp_path / "large.csv", columns), tmp_path)
     assert found.rows == 60_000
     assert [error.detail.split(":")[0] for error in found.misfits] == [
-        f"column '{names[0]}', row 50001",
-        f"column '{names[1]}', row 4",
+        f"column '{names[0]}', data row 50001",
+        f"column '{names[1]}', data row 4",
     ]

@@ -108,7 +108,7 @@ def test_parts_may_have_a_column_as_another_type(ours: Round) -> None:
 
 def test_an_error_names_the_row_of_the_whole_table(ours: Round) -> None:
     spoilt = pa.table({**rows(9, 40), "x1": ["0"] * 39 + ["a secret"]})
-    with pytest.raises(NotANumberError, match="column 'x1', row 140: expected a number") as caught:
+    with pytest.raises(NotANumberError, match="column 'x1', data row 140: expected a number") as caught:
         list(ours.predictor().predict_parts([pa.table(rows(9, 100)), spoilt]))
     assert (list(caught.value.rows), caught.value.hint) == ([140], NotANumberError.hint)
 
@@ -130,12 +130,12 @@ def test_rows_that_do_not_fit_may_have_no_prediction(ours: Round) -> None:
             column.take(pa.array(fitting)).to_numpy(), whole.column(name).take(pa.array(fitting)).to_numpy()
         )
     assert (len(unfit), unfit.counts) == (2, {"x0": 2})  # the last row is noted once
-    assert unfit.in_words == "column 'x0' in 2 (row 101, 140)"
+    assert unfit.in_words == "column 'x0' in 2 (data row 101, 140)"
 
 
 def test_a_table_of_which_no_row_fits_is_refused(ours: Round) -> None:
     spoilt = pa.table({**rows(9, 40), "x1": ["a secret"] * 40})
-    with pytest.raises(NotANumberError, match="column 'x1', row 1: expected a number"):
+    with pytest.raises(NotANumberError, match="column 'x1', data row 1: expected a number"):
         list(ours.predictor().predict_parts([spoilt.slice(0, 0), spoilt], unfit=UnfitRows()))
 
 

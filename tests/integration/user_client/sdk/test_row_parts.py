@@ -30,7 +30,7 @@ def test_a_field_that_does_not_fit_is_named_by_its_row_in_the_whole_table(
     values[25] = 50.0  # of the 16th row that is in the part
     own = of_lead(fresh).set_column(1, "x0", pa.array(values))
     joined = JoinedPredictor(members[LEAD].directory, [file])
-    with pytest.raises(FieldError, match="column 'x0', row 26: expected a number"):
+    with pytest.raises(FieldError, match="column 'x0', data row 26: expected a number"):
         list(joined.predict_parts([own]))
 
 

@@ -141,7 +141,7 @@ def test_a_table_that_does_not_fit_leaves_what_was_prepared(consortium: Consorti
     consortium.hospital_round.prepare(consortium.table(1))
     path = consortium.directory_of(consortium.hospital) / MANIFEST_FILE
     before = path.read_bytes()
-    with pytest.raises(OutOfRangeError, match="column 'x1', row 1"):
+    with pytest.raises(OutOfRangeError, match="column 'x1', data row 1"):
         consortium.hospital_round.prepare(consortium.table(2, x1=[99.0] * 40))
     assert path.read_bytes() == before
 

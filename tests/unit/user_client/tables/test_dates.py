@@ -69,7 +69,9 @@ def test_a_time_with_a_zone_is_taken_in_utc() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_date_is_refused_by_its_row_and_not_shown(text: str) -> None:
-    with pytest.raises(NotADateError, match="column 'left', row 2: expected a date written as iso") as caught:
+    with pytest.raises(
+        NotADateError, match="column 'left', data row 2: expected a date written as iso"
+    ) as caught:
         days(["2020-01-01", text])
     assert text not in str(caught.value.to_problem())
 
@@ -100,7 +102,7 @@ class TestDurations:
         with pytest.raises(MissingColumnError, match="born"):
             numbers_of(self.TABLE, column(since="born"), ("",))
         made = self.TABLE.append_column("born", pa.array(["", "1.1.1950", ""]))
-        with pytest.raises(NotADateError, match="column 'born', row 2"):
+        with pytest.raises(NotADateError, match="column 'born', data row 2"):
             numbers_of(made, column(since="born"), ("",))
 
     def test_do_not_depend_on_how_the_file_stores_days(self) -> None:

@@ -59,6 +59,18 @@ def test_what_is_said_is_not_guessed(words: str) -> None:
     assert (found.separator, found.decimal, found.encoding) == (";", ",", said.encoding or "windows-1252")
 
 
+def test_a_separator_that_leaves_one_column_where_another_gives_several_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,c\n1,2,3\n")
+    with pytest.raises(
+        UnreadableFileError, match="with semicolons it has one column, with commas 3"
+    ) as caught:
+        guessed(path, "semicolons")
+    assert "--csv commas" in caught.value.hint
+    path.write_text("a, in units\n1\n")  # a header alone tells of no columns
+    assert guessed(path, "semicolons").dialect.separator == ";"
+
+
 def test_points_between_thousands_are_seen_where_a_number_has_both_marks() -> None:
     source = guessed(TABLES / "r-thousands.csv")
     assert source.dialect.words == "semicolons,decimal-comma,thousands,utf-8"
@@ -88,7 +100,7 @@ def test_a_point_that_may_group_thousands_is_refused_wherever_it_stands(tmp_path
     path = tmp_path / "rows.csv"
     path.write_text("a;b\n" + "1,5;x\n" * 400_000 + f"1.234;{SECRET}\n")
     source = guessed(path)
-    with pytest.raises(UnreadableFileError, match="column 'a', row 400001: a point") as whole:
+    with pytest.raises(UnreadableFileError, match="column 'a', data row 400001: a point") as whole:
         read_table(source)
     with pytest.raises(UnreadableFileError) as in_parts:
         list(read_parts(source))
@@ -101,7 +113,7 @@ def test_a_point_that_may_group_thousands_is_refused_wherever_it_stands(tmp_path
 def test_a_fraction_after_the_beginning_that_had_none_is_refused(tmp_path: Path, field: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a;b\n" + "1;x\n" * 100_000 + f"{field};x\n")
-    with pytest.raises(UnreadableFileError, match="column 'a', row 100001: whether its numbers"):
+    with pytest.raises(UnreadableFileError, match="column 'a', data row 100001: whether its numbers"):
         read_table(guessed(path))
     assert read_table(guessed(path, "decimal-point")).column("a")[-1].as_py() == field
 

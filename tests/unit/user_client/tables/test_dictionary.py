@@ -93,7 +93,7 @@ def test_a_column_has_texts_of_its_own_for_an_empty_field(tmp_path: Path) -> Non
 def test_rows_are_encoded_by_it(tmp_path: Path) -> None:
     schema = Schema.model_validate(drafted(tmp_path).content, strict=False)
     rows = {"age": ["97"], "dose": ["-99"], "came": ["1.1.2020"], "left": ["4.1.2020"], "stage": ["I"]}
-    with pytest.raises(InputError, match="column 'came', row 1: expected a date written as iso"):
+    with pytest.raises(InputError, match="column 'came', data row 1: expected a date written as iso"):
         encode_rows(pa.table({**rows, "ward": ["?"]}), schema)
     first = {**rows, "came": ["2020-01-01"], "left": [""], "ward": ["c"]}
     found = encode_rows(pa.table(first | {"came": ["2019-01-01"]}), schema.model_copy(update={

@@ -18,11 +18,21 @@ def draft(values: list[str], **options: object) -> object:
 
 def test_fields_that_are_no_numbers_are_named_by_their_rows() -> None:
     with pytest.raises(
-        TableError, match=r"numbers in 37 rows and other texts in 3 \(row 38, 39, 40\)"
+        TableError, match=r"numbers in 37 rows and other texts in 3 \(data row 38, 39, 40\)"
     ) as caught:
         draft([*NUMBERS, "<150", "-", "n.d."])
+    assert "limit or half of it; else correct these fields" in caught.value.hint
     assert "--missing TEXT" in caught.value.hint
     assert "150" not in caught.value.detail + caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "is_limit"), [("> 90", True), ("\u22640,3", True), ("n.d.", False), ("<", False)]
+)
+def test_a_limit_of_a_measurement_needs_a_number_instead(text: str, is_limit: bool) -> None:
+    with pytest.raises(TableError) as caught:
+        draft([*NUMBERS, text, text, text])
+    assert ("agree on one with the other institutions" in caught.value.hint) is is_limit
 
 
 def test_what_stands_for_an_empty_field_is_no_dirt() -> None:

@@ -98,7 +98,7 @@ def test_dates_that_are_all_the_same_are_left_out() -> None:
         ({"durations": {"came": "came"}}, InputError, "since itself"),
         ({"durations": {"came": "gone"}}, MissingColumnError, "gone"),
         ({"durations": {"x": "came"}}, InputError, "--date x=FORMAT"),
-        ({"dates": {"x": "iso"}}, NotADateError, "column 'x', row 1"),
+        ({"dates": {"x": "iso"}}, NotADateError, "column 'x', data row 1"),
         ({"dates": {"gone": "iso"}}, MissingColumnError, "gone"),
     ],
 )

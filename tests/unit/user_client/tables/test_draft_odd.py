@@ -136,7 +136,7 @@ def test_a_column_of_one_value_and_gaps_is_left_out_with_a_way_to_keep_it() -> N
 def test_numbers_written_with_and_without_a_point_do_not_hide_a_text_among_them() -> None:
     values = [*map(str, range(20)), *(f"{number}.0" for number in range(20))] * 6
     values[5] = "abc"
-    with pytest.raises(TableError, match=r"other texts in 1 \(row 6\)"):
+    with pytest.raises(TableError, match=r"other texts in 1 \(data row 6\)"):
         draft(values)
 
 

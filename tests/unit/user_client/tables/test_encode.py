@@ -109,7 +109,7 @@ def test_numbers_of_any_type_are_the_same(values: Any) -> None:
 def test_an_empty_number_is_imputed_or_refused_by_its_row(values: Any) -> None:
     found = encode_rows(table(age=values), schema(number(impute=10)))
     np.testing.assert_array_equal(found, [[0], [1], [0]])
-    with pytest.raises(EmptyFieldError, match="column 'age', row 2"):
+    with pytest.raises(EmptyFieldError, match="column 'age', data row 2"):
         encode_rows(table(age=values), schema(number()))
 
 
@@ -119,7 +119,7 @@ def test_a_column_of_nulls_is_empty() -> None:
 
 
 def test_a_text_among_numbers_is_refused_by_its_row() -> None:
-    with pytest.raises(NotANumberError, match="column 'age', row 3") as caught:
+    with pytest.raises(NotANumberError, match="column 'age', data row 3") as caught:
         encode_rows(table(age=["5", "", SECRET]), schema(number(impute=5)))
     assert SECRET not in str(caught.value)
 
@@ -135,7 +135,7 @@ def test_a_written_nan_that_the_terms_do_not_name_is_no_number(text: str) -> Non
 def test_what_is_not_finite_is_no_number_even_where_numbers_are_clipped(
     value: Any, out_of_range: str
 ) -> None:
-    with pytest.raises(NotANumberError, match="column 'age', row 1"):
+    with pytest.raises(NotANumberError, match="column 'age', data row 1"):
         encode_rows(table(age=[value]), schema(number(out_of_range=out_of_range)))
 
 
@@ -147,14 +147,14 @@ def test_a_missing_code_that_is_a_number_means_empty_in_any_column(values: Any) 
 
 @pytest.mark.parametrize("value", [-0.001, 10.001, -1e300])
 def test_a_number_out_of_its_range_is_refused_by_its_row(value: float) -> None:
-    with pytest.raises(OutOfRangeError, match="column 'age', row 2: expected a number from 0 to 10"):
+    with pytest.raises(OutOfRangeError, match="column 'age', data row 2: expected a number from 0 to 10"):
         encode_rows(table(age=[5, value]), schema(number()))
 
 
 def test_a_label_out_of_its_range_is_refused_by_its_row_unless_it_is_only_scored() -> None:
     numbered = schema(number()).model_copy(update={"label_column": NumberLabel(name="cost", low=0, high=400)})
     costs = pa.table({"age": [5, 5], "cost": [200, 500]})
-    with pytest.raises(LabelOutsideError, match="column 'cost', row 2: expected a number from 0 to 400"):
+    with pytest.raises(LabelOutsideError, match="column 'cost', data row 2: expected a number from 0 to 400"):
         encode_labels(costs, numbered)
     np.testing.assert_allclose(encode_labels(costs, numbered, in_range=False), [0, 1.5])
 
@@ -228,13 +228,13 @@ def test_categories_of_any_type_are_the_same(values: Any, levels: tuple[str, ...
 def test_an_empty_category_is_imputed_or_refused_by_its_row(values: list[Any]) -> None:
     found = encode_rows(table(ward=values), schema(category(impute="c")))
     np.testing.assert_array_equal(found[1], [0, 0, 1])
-    with pytest.raises(EmptyFieldError, match="column 'ward', row 2"):
+    with pytest.raises(EmptyFieldError, match="column 'ward', data row 2"):
         encode_rows(table(ward=values), schema(category()))
 
 
 @pytest.mark.parametrize("impute", [None, "a"])
 def test_an_unknown_level_is_refused_by_its_row_and_not_shown(impute: str | None) -> None:
-    with pytest.raises(UnknownLevelError, match="column 'ward', row 3") as caught:
+    with pytest.raises(UnknownLevelError, match="column 'ward', data row 3") as caught:
         encode_rows(table(ward=["a", "", SECRET]), schema(category(impute=impute)))
     assert SECRET not in str(caught.value.to_problem())
 
@@ -288,12 +288,14 @@ def test_labels_are_numbered_in_the_order_of_the_terms() -> None:
 
 @pytest.mark.parametrize("value", ["", None, "NA"])
 def test_an_empty_label_is_refused_by_its_row(value: str | None) -> None:
-    with pytest.raises(EmptyFieldError, match="column 'y', row 2"):
+    with pytest.raises(EmptyFieldError, match="column 'y', data row 2"):
         encode_labels(table(y=["no", value]), schema())
 
 
 def test_an_unknown_label_is_refused_by_its_row_and_not_shown() -> None:
-    with pytest.raises(UnknownLevelError, match="column 'y', row 2: expected one of the 2 levels") as caught:
+    with pytest.raises(
+        UnknownLevelError, match="column 'y', data row 2: expected one of the 2 levels"
+    ) as caught:
         encode_labels(table(y=["no", SECRET]), schema())
     assert SECRET not in str(caught.value.to_problem())
 
@@ -327,7 +329,7 @@ def test_a_number_to_predict_becomes_minus_one_to_one_and_back() -> None:
 )
 def test_a_number_that_cannot_be_a_label_is_refused_by_its_row(value: Any, error: type[TableError]) -> None:
     values = [11, value] if value != "NA" else ["11", "NA"]
-    with pytest.raises(error, match="column 'y', row 2") as caught:
+    with pytest.raises(error, match="column 'y', data row 2") as caught:
         encode_labels(table(y=values), schema_of_a_number())
     assert "9.9" not in str(caught.value.to_problem())
 
@@ -367,7 +369,7 @@ def test_a_time_is_negative_without_the_event_and_cut_off_at_the_horizon() -> No
 def test_survival_that_cannot_be_a_label_is_refused_by_its_row(
     time: Any, died: Any, error: type[TableError], column: str
 ) -> None:
-    with pytest.raises(error, match=f"column '{column}', row 2"):
+    with pytest.raises(error, match=f"column '{column}', data row 2"):
         encode_labels(table(y=[10, time], died=[1, died]), schema_of_survival())
 
 

@@ -53,7 +53,7 @@ def test_one_column_may_fail_in_several_ways_each_with_its_rows() -> None:
         ("empty-field", 2, 3),
         ("out-of-range", 2, 4),
     ]
-    assert found[1].detail == "column 'age', 2 rows, the first is 3: the field is empty"
+    assert found[1].detail == "column 'age', 2 data rows, the first is 3: the field is empty"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,7 @@ def test_one_column_may_fail_in_several_ways_each_with_its_rows() -> None:
         ("age", "", "write impute = VALUE"),
         ("dose", "", 'write empty = "centre"'),
         ("dose", "n.d.", "to missing in the terms"),
+        ("dose", "<0.5", "agree on one with the other institutions"),
         ("born", "31.12.1999", "dates written as dd.mm.yyyy: write them as the terms say"),
         ("born", "n.d.", "to missing in the terms"),
         ("ward", "c", "a draft with --other ward has"),

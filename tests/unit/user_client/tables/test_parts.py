@@ -19,7 +19,7 @@ import pytest
 
 from protocol.errors import InputError, UnreadableFileError
 from tests.harness.schemas import SECRET
-from user_client.tables import Source, read_parts, read_table, table_writer, without_formulas
+from user_client.tables import Source, parse_dialect, read_parts, read_table, table_writer, without_formulas
 
 LINES = 900_000
 """A CSV file of so many lines has more than one part."""
@@ -112,6 +112,39 @@ def test_what_is_written_in_parts_is_read_again(tmp_path: Path, name: str) -> No
     assert found.column("patient").to_pylist() == ["007", "a,b"] * 2
     assert [float(each) for each in found.column("score").to_pylist()] == [0.25, 1.5] * 2
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("semicolons,decimal-comma,windows-1252", '"größe";"1,5";"0,25"'),
+        ("tabs,decimal-comma,no-thousands,utf-16", '"größe"\t"1.5"\t"0,25"'),
+        ("bars,decimal-point", '"größe"|"1.5"|0.25'),
+    ],
+)
+def test_a_table_is_written_as_another_is(tmp_path: Path, words: str, line: str) -> None:
+    dialect = parse_dialect(words)
+    part = pa.table({"column": ["größe", None], "text": ["1.5", "a.b"], "score": [0.25, 1e-7]})
+    with table_writer(tmp_path / "out.csv", part.schema, dialect) as write:
+        write(part)
+        write(part)
+    text = (tmp_path / "out.csv").read_bytes().decode(dialect.encoding or "utf-8")
+    assert text.splitlines()[1] == text.splitlines()[3] == line
+    found = read_table(Source(tmp_path / "out.csv", dialect))
+    assert found.column("column").to_pylist() == ["größe", "", "größe", ""]
+    assert found.column("text").to_pylist() == ["1.5", "a.b"] * 2
+    assert [float(each) for each in found.column("score").to_pylist()] == [0.25, 1e-7] * 2
+
+
+def test_a_letter_that_the_encoding_does_not_have_is_refused(tmp_path: Path) -> None:
+    part = pa.table({"column": ["\u03b1"]})
+    with (
+        pytest.raises(InputError, match="in windows-1252, as the table is written") as caught,
+        table_writer(tmp_path / "out.csv", part.schema, parse_dialect("windows-1252")) as write,
+    ):
+        write(part)
+    assert "\u03b1" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet"])

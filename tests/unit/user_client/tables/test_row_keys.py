@@ -52,7 +52,9 @@ def test_a_float_that_is_another_key_as_well_is_refused(kind: pa.DataType, large
     keys = np.array([largest - 1.0, largest], kind.to_pandas_dtype())
     assert [*read(pa.array(keys[:1])).hashes()] == hashed(str(largest - 1))
     for stored in (pa.array(keys), pa.array(keys).dictionary_encode()):
-        with pytest.raises(FieldError, match=r"column 'pid', row 2: .* cannot hold all digits") as caught:
+        with pytest.raises(
+            FieldError, match=r"column 'pid', data row 2: .* cannot hold all digits"
+        ) as caught:
             read(stored)
         assert "as text" in str(caught.value.hint)
         assert str(largest) not in str(caught.value)
@@ -68,7 +70,7 @@ def test_parts_count_in_the_order_in_which_they_are_noted_not_looked_at() -> Non
 
 @pytest.mark.parametrize("empty", [None, "", "NA", "   "])
 def test_a_row_without_a_key_is_refused_by_its_number(empty: str | None) -> None:
-    with pytest.raises(EmptyFieldError, match="column 'pid', row 2: the field is empty") as caught:
+    with pytest.raises(EmptyFieldError, match="column 'pid', data row 2: the field is empty") as caught:
         read(["secret-name", empty])
     assert "cannot be joined" in caught.value.hint
 
