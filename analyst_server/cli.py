@@ -6,7 +6,6 @@ Each command opens the analyst, calls one use case, and shows what it returns.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +32,7 @@ from analyst_server.cli_options import (
 from analyst_server.cli_plan import plan
 from analyst_server.cli_tokens import token
 from analyst_server.cli_verify import verify
+from analyst_server.cli_words import kept_in_words, line_of, standing_in_words
 from analyst_server.installation import unix_now
 from analyst_server.pages.report import report_page, report_text
 from analyst_server.services import (
@@ -47,7 +47,6 @@ from analyst_server.services import (
 )
 from analyst_server.services.analyst import Analyst
 from protocol import __version__
-from protocol.answers import Status
 from protocol.errors import InputError
 from protocol.invitation import Invitation
 from protocol.states import State
@@ -55,9 +54,7 @@ from runtime.command_line import PATH, SETTINGS, InOrder, as_json_option, comple
 from runtime.drafts import terms_of_draft
 from runtime.files import read_text
 from runtime.logs import JsonLines, set_up
-from runtime.standing import progress_words
 from runtime.start_up import loading
-from runtime.terminal import minute
 from runtime.waiting import look_until
 
 T = TypeVar("T")
@@ -219,7 +216,7 @@ def purge(data_dir: Path | None, dry_run: bool, as_json: bool) -> None:
     """End the rounds that their terms let be kept no longer, as the server does every hour."""
     analyst = _open(data_dir)
     found = retention.kept(analyst) if dry_run else retention.purge(analyst)
-    show_value([vars(one) for one in found], as_json, lambda _: _kept(found))
+    show_value([vars(one) for one in found], as_json, lambda _: kept_in_words(found))
 
 
 @collaboration.command()
@@ -276,7 +273,7 @@ def create(
 def list_(data_dir: Path | None, as_json: bool) -> None:
     """List all collaborations."""
     rows = views.listing(_open(data_dir), None)
-    show_value(rows, as_json, lambda shown: "\n".join(map(_line, shown)) or "no collaborations yet")
+    show_value(rows, as_json, lambda shown: "\n".join(map(line_of, shown)) or "no collaborations yet")
 
 
 @collaboration.command()
@@ -286,7 +283,7 @@ def list_(data_dir: Path | None, as_json: bool) -> None:
 def show(collaboration_id: str, data_dir: Path | None, as_json: bool) -> None:
     """Show one collaboration, and whom it waits for."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
-    show_value(views.status(analyst, None, collaboration_id), as_json, _details)
+    show_value(views.status(analyst, None, collaboration_id), as_json, standing_in_words)
 
 
 @collaboration.command()
@@ -339,10 +336,17 @@ def exclude(collaboration_id: str, party: str, data_dir: Path | None, as_json: b
 @collaboration.command()
 @collaboration_id_argument
 @data_dir_option
+@click.option("--yes", is_flag=True, help="cancel even if institutions have sent: what they sent is erased")
 @as_json_option
-def cancel(collaboration_id: str, data_dir: Path | None, as_json: bool) -> None:
+def cancel(collaboration_id: str, data_dir: Path | None, yes: bool, as_json: bool) -> None:
     """End a collaboration before its release, also while it is computed, and erase what was received."""
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
+    row = views.status(analyst, None, collaboration_id)
+    sent = [member["party"] for member in row["members"] if member["uplink"] == "received"]
+    if sent and not yes and row["state"] not in (State.RELEASED, *end.ENDED):
+        error = InputError(f"{', '.join(sent)} sent to this round already, and cancelling erases it for good")
+        error.hint = "to give it up all the same: --yes"
+        raise error
     end.cancel(analyst, collaboration_id)
     _show_changed(analyst, collaboration_id, as_json, "cancelled; the arrays that were received are erased")
 
@@ -384,44 +388,6 @@ def report_(
     value = report.for_operator(analyst, collaboration_id)
     write_page(html, report_page, value)
     show_value(value, as_json, report_text)
-
-
-def _line(row: Status) -> str:
-    awaited = [member for member in row["members"] if not member["late_consumer"]]
-    done = sum(member["uplink"] == "received" for member in awaited)
-    line = f"{row['collaboration_id']}  {row['state']:<10} {done}/{len(awaited)}  {row['title']}"
-    return f"{line} ({views.UNREADABLE})" if row.get("unreadable") else line
-
-
-def _kept(found: Sequence[retention.Kept]) -> str:
-    lines = [
-        f"{one.collaboration_id}  {one.state}, {'erased' if one.ended else 'kept'}:"
-        f" its terms say until {minute(one.erase_at)}  {one.title}"
-        for one in found
-    ]
-    return "\n".join(lines) or "no terms limit how long what is here may be kept"
-
-
-def _details(row: Status) -> str:
-    lines = [f"{row['title']}: {row['state']}"]
-    if row["failure"]:
-        lines.append(f"failed: {row['failure']}")
-    for member in row["members"]:
-        rows = "" if member["rows"] is None else f", {member['rows']} rows"
-        signed = "signed" if member["accepted"] else "not signed"
-        downlink = "" if member["downlink"] == "none" else f", downlink {member['downlink']}"
-        late = "late consumer, " if member["late_consumer"] else ""
-        late += "excluded, " if member.get("excluded") else ""
-        late += f"rejects the terms: {member['rejected']}, " if member.get("rejected") else ""
-        refused = f", refused: {member['refused']}" if member["refused"] else ""
-        sent = f"uplink {member['uplink']}{rows}{downlink}{refused}"
-        lines.append(f"  {member['party']:<24} {late}terms {signed}, {sent}")
-    lines += [f"waiting for {item}" for item in row["waiting_for"]]
-    if (progress := progress_words(row)) is not None:
-        lines.append(f"now {progress}")
-    if "erase_at" in row:
-        lines.append(f"kept until {minute(row['erase_at'])}, as the terms say")
-    return "\n".join(lines)
 
 
 for command in (

@@ -150,6 +150,17 @@ def wait_until_installed(identity_dir: Path, seconds: float) -> None:
         time.sleep(_POLL_S)
 
 
+def require_installed(identity_dir: Path) -> None:
+    """Raise `CertificateRequiredError` if no certificate is installed."""
+    if not (identity_dir / CERTIFICATE_FILE).exists():
+        error = CertificateRequiredError(f"there is no certificate in {identity_dir}")
+        error.hint = (
+            "name the directory of an analyst with --data-dir, or begin one: `odc-analyst join INVITATION`,"
+            " then `odc-analyst install CERTIFICATE`"
+        )
+        raise error
+
+
 def own_key_fingerprint(identity_dir: Path) -> str:
     """Return the fingerprint of the analyst's key, for people to compare."""
     return key_fingerprint(_load_key(identity_dir / KEY_FILE).public_key())
@@ -166,10 +177,7 @@ def open_analyst(
     version.
     """
     directory = settings.identity_dir
-    if not (directory / CERTIFICATE_FILE).exists():
-        error = CertificateRequiredError(f"there is no certificate in {directory}")
-        error.hint = "run `odc-analyst join INVITATION`, then `odc-analyst install CERTIFICATE`"
-        raise error
+    require_installed(directory)
     key = _load_key(directory / KEY_FILE, CertificateRequiredError)
     records = Records(settings.database)
     records.migrate(upgrades=upgrades)

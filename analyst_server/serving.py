@@ -23,7 +23,7 @@ from analyst_server.api.listening import GuardedCountingSocket, GuardedSocket
 from analyst_server.app import create_app
 from analyst_server.blobs import Blobs, S3Blobs, only_server
 from analyst_server.compute import require_certificate, require_dask
-from analyst_server.installation import note_stores, open_analyst
+from analyst_server.installation import note_stores, open_analyst, require_installed
 from analyst_server.notices.notifier import Notifier
 from analyst_server.notices.webhook import webhook_of
 from analyst_server.services import own_arrays
@@ -61,6 +61,7 @@ def serve(settings: Settings) -> None:
     if settings.compute_url:
         require_dask()  # what is missing ends a start, and no round
         require_certificate(settings.compute_url, "client")
+    require_installed(settings.identity_dir)  # before the lock, whose directory would stay
     share_one_heap()  # before there are threads: each would keep the chunks of uplinks that it has freed
     with only_server(settings.data_dir):
         allow_open_files()  # a connection takes two

@@ -319,10 +319,9 @@ def score_in_words(score: Score) -> str:
         # whatever a gain can be is how the wire says that there is none
         if low is not None and high is not None and (score["metric"] == "r2" or (low, high) != (-1, 1)):
             interval = f"95 % interval {unit * low:+.{digits}f} to {unit * high:+.{digits}f}"
-        words += (
-            f", alone {unit * score['alone']:.{digits}f}{percent}, gained"
-            f" {unit * (score['together'] - score['alone']):+.{digits}f}{points} ({interval})"
-        )
+        gain = round(unit * (score["together"] - score["alone"]), digits) + 0.0  # no -0.0
+        change = f"gained {gain:+.{digits}f}" if gain >= 0 else f"lost {-gain:.{digits}f}"
+        words += f", alone {unit * score['alone']:.{digits}f}{percent}, {change}{points} ({interval})"
     return f"{words}, on {score['rows']:,} rows"
 
 

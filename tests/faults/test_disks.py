@@ -145,7 +145,7 @@ def test_a_command_of_the_operator_on_such_a_disk_does_too(made: Consortium) -> 
     directory = made.analyst.data_dir
     made.analyst.prefix = after(read_only(directory))
     with pytest.raises(CommandError) as caught:
-        made.analyst.run("collaboration", "cancel", found)
+        made.analyst.run("collaboration", "cancel", found, "--yes")
     assert caught.value.exit_code == 8
     assert "Traceback" not in caught.value.stderr
     assert "odc-analyst: error: the analyst's database cannot be used" in caught.value.stderr

@@ -193,7 +193,7 @@ def test_what_a_cancelled_round_computes_is_ended(made: Consortium) -> None:
     made.contribute_all(found, 1500)
     made.wait_for(found, "training")
     computing = compute_processes(made)
-    made.analyst.run("collaboration", "cancel", found)
+    made.analyst.run("collaboration", "cancel", found, "--yes")
     _, alive = psutil.wait_procs(computing, timeout=WAIT_S)
     assert computing
     assert not alive
@@ -259,6 +259,6 @@ def test_a_round_without_one_class_fails_with_a_reason_and_can_be_cancelled(made
     assert why in caught.value.stderr
     assert f"odc: hint: {RoundFailedError.hint}" in caught.value.stderr
     assert "Traceback" not in made.log()[before:]
-    made.analyst.run("collaboration", "cancel", found)
+    made.analyst.run("collaboration", "cancel", found, "--yes")
     status = made.sessions["hospital-b"].round(found).status()
     assert (status["state"], status["waiting_for"]) == ("cancelled", [])

@@ -43,7 +43,7 @@ def test_a_killed_servers_round_can_be_resumed_and_cancelled_while_no_server_run
     made.wait_for(found, "training")
     made.analyst.kill()
     made.analyst.run("collaboration", "resume", found)
-    made.analyst.run("collaboration", "cancel", found)
+    made.analyst.run("collaboration", "cancel", found, "--yes")
     assert made.state(found) == "cancelled"
     made.analyst.start()
 

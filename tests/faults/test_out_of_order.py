@@ -195,7 +195,7 @@ def test_a_message_of_a_newer_wire_version_says_who_must_upgrade(made: Consortiu
 
 def test_a_table_is_not_read_for_a_round_that_is_cancelled(made: Consortium) -> None:
     found, b = made.anchored(), made.sessions["hospital-b"]
-    made.analyst.run("collaboration", "cancel", found)
+    made.analyst.run("collaboration", "cancel", found, "--yes")
     with refused(made, OutOfOrderError, exit_code=6, says="cancelled"):
         made.contribute("hospital-b", found, rows(1, 40))
     assert b.round(found).status()["waiting_for"] == []
@@ -210,7 +210,7 @@ def test_a_round_that_is_cancelled_under_an_upload_says_so_and_keeps_nothing(mad
     def cancel_after_the_second_chunk(done: int, _all: int) -> None:
         told.append(done)
         if len(told) == 2:
-            made.analyst.run("collaboration", "cancel", found)
+            made.analyst.run("collaboration", "cancel", found, "--yes")
 
     with pytest.raises(NotFoundError, match="its collaboration has ended"):
         b.round(found).contribute(progress=cancel_after_the_second_chunk)

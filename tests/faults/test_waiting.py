@@ -49,7 +49,7 @@ def test_the_operators_command_is_news_to_who_waits(made: Consortium) -> None:
     found = made.publish()
     with ThreadPoolExecutor() as crew:
         waiting = Waiting(crew, made.sessions["hospital-b"], found)
-        made.analyst.run("collaboration", "cancel", found)
+        made.analyst.run("collaboration", "cancel", found, "--yes")
         answer = waiting.answer()
     assert (answer.status, answer.json()["state"]) == (200, "cancelled")
 

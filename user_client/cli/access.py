@@ -83,6 +83,7 @@ def join(
             click.echo(f"it asks for the certificate of our own PKI: {parsed.certificate_name}", err=True)
     options = options_of(context)
     with open_session(context) as session:
+        was_member = session.is_joined()
         if protect or passphrase_file:
             is_new = not session.home.is_protected()
             protection.protect(session.home, options.passphrase(passphrase_file, is_new=is_new))
@@ -95,7 +96,10 @@ def join(
     show(
         as_json,
         {"party": joined.party, "role": joined.role, "consortium": joined.consortium},
-        lambda: f"joined {joined.consortium} as {joined.party}\nnext: odc round TABLE",
+        lambda: (
+            f"{'already a member of' if was_member else 'joined'} {joined.consortium} as {joined.party}"
+            "\nnext: odc round TABLE"
+        ),
     )
 
 

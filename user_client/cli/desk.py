@@ -69,11 +69,12 @@ def _policy_text(policy: Policy) -> str:
     return "\n".join(lines or ["there is no policy: nothing is limited"])
 
 
-def does_not_fit(found: Sequence[Misfit]) -> TableError:
-    """Return the error that a command ends with once it has shown what does not fit."""
+def does_not_fit(found: Sequence[Misfit], *, are_published: bool) -> TableError:
+    """Return the error that a command ends with once it has shown what of a table does not fit terms."""
     columns = len({misfit.column for misfit in found})
     error = TableError(f"{columns} column{'s do' if columns > 1 else ' does'} not fit the terms")
-    error.hint = "correct the table, or ask the lead for terms with the lines that the fixes name"
+    published = ", which the analyst publishes in place of these (--replaces)" if are_published else ""
+    error.hint = f"correct the table, or ask the lead for terms with the lines that the fixes name{published}"
     return error
 
 

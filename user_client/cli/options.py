@@ -22,6 +22,7 @@ from runtime.command_line import PATH
 from runtime.files import read_text, write_whole
 from runtime.logs import Lines, set_up
 from runtime.terminal import printable, shown
+from user_client.custody.passphrase import MIN_CHARS
 from user_client.errors import ConfirmationNeededError, PassphraseNeededError
 from user_client.sdk.membership import renew_in_time
 from user_client.sdk.session import Session
@@ -61,6 +62,7 @@ def ask_passphrase(what: str, file: Path | None, *, is_new: bool) -> str:
         return read_text(file).strip()
     if not can_ask():
         raise PassphraseNeededError(f"{what}: no file is named, and there is no terminal to ask at")
+    what += f", of {MIN_CHARS} characters or more" if is_new else ""
     return str(click.prompt(what, hide_input=True, confirmation_prompt=is_new, err=True))
 
 

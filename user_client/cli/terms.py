@@ -94,7 +94,7 @@ def check(
     }
     show(as_json, value, lambda: "\n".join([*_strange(strangers), checked_in_words(terms, found)]))
     if found.misfits:
-        raise does_not_fit(found.misfits)
+        raise does_not_fit(found.misfits, are_published=draft_file is None)
 
 
 def _strange(parties: list[str]) -> list[str]:

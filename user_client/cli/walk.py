@@ -10,6 +10,7 @@ import click
 
 from protocol.answers import Status
 from protocol.errors import InputError, ProtocolError
+from protocol.states import State
 from runtime.command_line import as_json_option
 from runtime.standing import progress_words
 from runtime.terminal import printable
@@ -30,12 +31,12 @@ from user_client.sdk.approval import waiting_requests
 from user_client.sdk.conformance import Check, try_analyst
 from user_client.sdk.corrections import differences
 from user_client.sdk.doctor import Finding, examine
-from user_client.sdk.next_steps import next_step, status_after, wait_for_change, wait_for_terms
+from user_client.sdk.next_steps import NextStep, next_step, status_after, wait_for_change, wait_for_terms
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session, named
 from user_client.sdk.terms import CheckedTable, check_table
-from user_client.tables import Source
+from user_client.tables import Source, read_parts
 from user_client.words import checked_in_words, differences_in_words, on_screen, summary_in_words
 
 _A_DAY_S: Final = 86_400.0
@@ -96,7 +97,7 @@ def where(session: Session) -> Where:
         found["waiting_for_certificates"] = [one.identity.name for one in waiting]
     if found["waiting_for_certificates"]:
         found["next"] = "odc consortium approve"
-    elif not found["collaborations"]:
+    elif all(row["state"] == State.CANCELLED for row in found["collaborations"]):
         found["next"] = _FIRST_OF_LEAD if membership.role == "lead" else _FIRST_OF_MEMBER
     return found
 
@@ -122,7 +123,10 @@ def where_in_words(found: Where) -> str:
         lines.append("no collaboration names this institution yet")
     if found["next"]:
         lines.append(f"next: {found['next']}")
-    for row in found["collaborations"]:
+    shown = [row for row in found["collaborations"] if row["state"] != State.CANCELLED]
+    if cancelled := len(found["collaborations"]) - len(shown):
+        lines.append(f"cancelled, and not shown: {cancelled} (odc --json names them)")
+    for row in shown:
         lines.append(f"{printable(named(row['title'], row['collaboration_id']))}: {row['state']}")
         lines.append(f"  next: {row['next']}")
     return "\n".join(lines)
@@ -250,6 +254,8 @@ def round_(
     it stopped.
     """
     options = PrivacyOptions(own_map=own_map)
+    if not table.is_database:  # what cannot be read is said before terms are waited for and signed
+        next(read_parts(table), None)
     with open_session(context) as session:
         listed: list[Status] = []
         if collaboration is None:
@@ -267,7 +273,7 @@ def round_(
         at_first = [row for row in listed if row["collaboration_id"] == chosen.id]
         status = at_first[0] if at_first else chosen.status()
         while (step := next_step(status, chosen.directory)).kind in (*do, "wait"):
-            click.echo(f"{status['state']}: {step.words}", err=True)
+            click.echo(f"{status['state']}: {_under_way(step)}", err=True)
             if step.kind == "wait":
                 with busy(as_json, _WAITING) as say:
                     status = _news(session, chosen, status, say, wait_s=wait)
@@ -280,6 +286,17 @@ def round_(
     show(as_json, value, lambda: f"{status['state']}\nnext: {step.words}")
 
 
+def _under_way(step: NextStep) -> str:
+    """Return what a round in one sitting does now: it needs no command for it."""
+    words = {
+        "accept": "reading the terms",
+        "anchor": "sealing the anchor for all members",
+        "contribute": "preparing our table",
+        "receive": "fetching the model",
+    }
+    return words.get(step.kind) or f"waiting {step.awaited}"
+
+
 def _accept(
     session: Session, chosen: Round, table: Source, yes: bool, row_revealing: bool, as_json: bool
 ) -> None:
@@ -290,7 +307,7 @@ def _accept(
         found: CheckedTable = check_table(terms, watched, session.home.path, party=chosen.party)
     click.echo(checked_in_words(terms, found, is_short=True), err=True)
     if found.misfits:
-        raise does_not_fit(found.misfits)
+        raise does_not_fit(found.misfits, are_published=True)
     if not yes and not can_ask():
         raise ConfirmationNeededError("nobody has agreed to these terms, and there is no terminal to ask at")
     if not yes and not is_agreed(f"Sign these terms for {chosen.party}?"):

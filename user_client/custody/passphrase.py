@@ -24,13 +24,14 @@ _NONCE_BYTES: Final = 12
 LOG2_N: Final = 17
 """128 MiB and about half a second: acceptable at a terminal, and what OWASP recommends for r = 8, p = 1."""
 _MAX_LOG2_N: Final = 20
-_MIN_CHARS: Final = 8
+MIN_CHARS: Final = 8
+"""Of a new passphrase."""
 
 
 def require_long_enough(passphrase: str) -> None:
     """Raise `InputError` for a new passphrase that is too short."""
-    if len(passphrase) < _MIN_CHARS:
-        raise InputError(f"a passphrase needs at least {_MIN_CHARS} characters")
+    if len(passphrase) < MIN_CHARS:
+        raise InputError(f"a passphrase needs at least {MIN_CHARS} characters")
 
 
 def _key(passphrase: str, salt: bytes, log2_n: int) -> bytes:

@@ -123,6 +123,10 @@ _MESSAGES: Final[Mapping[type[Message], tuple[str, str]]] = {
     ForgettingStatement: (STATEMENT_FILE, "odc forget"),
 }
 """The file of each signed message, and the command that writes it."""
+_AWAITED: Final = (
+    "`odc receive --wait 3600` fetches the model once the analyst has released it; `odc status` says whom the"
+    " round waits for"
+)
 
 HALF_WRITTEN: Final = "half written: "
 KEPT_ROLE: Final = "of an uplink that was begun before: "
@@ -194,7 +198,7 @@ class RoundDirectory:
         if version is None:
             step = step or writer
             error = NotPreparedError(f"this step needs an earlier one: {step}")
-            error.hint = f"run `{step}` first"
+            error.hint = _AWAITED if kind is DownlinkManifest else f"run `{step}` first"
             raise error
         if name not in self._decoded or self._decoded[name][0] != version:
             data = read_bytes(path)

@@ -45,8 +45,13 @@ class Finding:
     detail: str
     fix: str = ""
 
+    @property
+    def outcome(self) -> str:
+        """``ok`` or ``trouble``."""
+        return "trouble" if self.fix else "ok"
+
     def to_json(self) -> dict[str, str]:
-        return asdict(self)
+        return {**asdict(self), "outcome": self.outcome}
 
 
 def examine(session: Session, table: str | Path | Source | None = None) -> list[Finding]:

@@ -47,6 +47,11 @@ class NextStep:
     kind: Kind
     words: str
 
+    @property
+    def awaited(self) -> str:
+        """For whom or until what a step ``wait`` waits, with that preposition."""
+        return self.words.removeprefix("odc ").removeprefix("wait").lstrip(", ")
+
 
 def next_step(status: Status, directory: RoundDirectory) -> NextStep:
     """Return what comes next for us, by what the analyst reports and what is stored here."""
@@ -83,11 +88,11 @@ def _under_way(status: Status, ours: MemberStatus, directory: RoundDirectory) ->
     if state == State.ENROLLING and (why := ours.get("rejected")) is not None:
         return NextStep("wait", f"odc wait, for other terms: we have rejected these ({why})")
     if state in (State.DRAFT, State.ENROLLING) and not ours["accepted"]:
-        return NextStep("accept", "odc terms show, then odc terms accept")
+        return NextStep("accept", "odc round TABLE, or one by one: odc terms show, odc terms accept")
     if f"{ours['party']}: odc anchor create" in asked:
         return NextStep("anchor", "odc anchor create")
     if state in (State.ANCHORED, State.COLLECTING) and ours["uplink"] != "received":
-        return NextStep("contribute", "odc contribute TABLE")
+        return NextStep("contribute", "odc round TABLE, or odc contribute TABLE")
     is_asked_again = state in (State.FAILED, State.RELEASED) and ours["uplink"] == "receiving"
     if is_asked_again or f"{ours['party']}: odc contribute" in asked:
         return NextStep("contribute", "odc contribute")

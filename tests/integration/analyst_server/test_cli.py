@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from analyst_server import __main__, cli, serving
 from analyst_server.installation import note_stores
-from analyst_server.services import downlinks, rounds
 from analyst_server.services.stored import blob_key
 from analyst_server.settings import Settings
 from protocol import __version__
@@ -21,14 +20,13 @@ from protocol.errors import (
     CertificateRequiredError,
     InputError,
     NotFoundError,
-    OutOfOrderError,
     UnreadableFileError,
 )
 from runtime.terminal import exit_code
 from tests.harness.certificates import NOW
-from tests.harness.computing import OWNER, claim, finish
+from tests.harness.computing import claim, finish
 from tests.harness.enrolments import invitation
-from tests.harness.world import DRAFT, HOSPITAL, LEAD, World, identity, make_terms, make_uplink
+from tests.harness.world import DRAFT, HOSPITAL, LEAD, World, make_terms, make_uplink
 
 Run = Callable[..., Any]
 
@@ -84,19 +82,6 @@ def test_no_command_answers_from_other_records_than_the_servers(
 def test_the_promised_commands_are_there() -> None:
     promised = {("collaboration", name) for name in ("create", "list", "show", "seal", "release", "report")}
     assert promised | {("serve",), ("join",), ("install",)} <= set(commands())
-
-
-def test_a_party_is_excluded_and_the_round_is_resumed(run: Run, world: World) -> None:
-    world.until_sealed(make_terms(parties=(LEAD, HOSPITAL, "hospital-b")))
-    claim(world)
-    finish(world, hold=True)
-    told = run("collaboration", "exclude", world.id[:6], HOSPITAL)
-    assert told.exit_code == 0
-    assert f"{HOSPITAL} is excluded; next: odc-analyst collaboration resume {world.id}" in told.output
-    assert "excluded, terms signed" in run("collaboration", "show", world.id).output
-    assert run("collaboration", "resume", world.id).exit_code == 0
-    shown = json.loads(run("collaboration", "exclude", world.id, HOSPITAL, "--json").output)
-    assert [member["excluded"] for member in shown["members"]] == [True, False, False]
 
 
 def test_the_version_is_that_of_the_package() -> None:
@@ -187,61 +172,6 @@ def test_the_first_digits_of_an_id_are_enough(run: Run, world: World) -> None:
     assert run("collaboration", "show", "0000").exception.code == "not-found"
 
 
-def test_a_failed_collaboration_is_shown_with_its_reason(run: Run, world: World) -> None:
-    world.until_sealed()
-    claim(world)
-    rounds.fail(world.analyst, world.id, OWNER, "no rows of class 1")
-    assert "failed: no rows of class 1" in run("collaboration", "show", world.id).output
-    assert run("collaboration", "resume", world.id).exit_code == 0
-    assert world.state == "sealed"
-
-
-def test_a_round_is_sealed_by_a_word(run: Run, world: World) -> None:
-    world.until_anchored()
-    world.send(make_uplink(world.terms, LEAD))
-    assert run("collaboration", "seal", world.id).exit_code == 0
-    assert world.state == "sealed"
-
-
-def test_a_held_round_is_released_by_a_word(run: Run, world: World) -> None:
-    world.until_sealed()
-    claim(world)
-    finish(world, hold=True)
-    said = run("collaboration", "release", world.id).output
-    assert said == f"Readmission ({world.id[:8]}): released\n"
-    assert world.state == "released"
-
-
-def test_a_collaboration_is_given_up_by_a_word(run: Run, world: World) -> None:
-    world.publish()
-    run("collaboration", "cancel", world.id)
-    assert world.state == "cancelled"
-
-
-def test_a_collaboration_is_closed_when_all_have_fetched_or_by_a_word(run: Run, world: World) -> None:
-    world.until_sealed()
-    claim(world)
-    finish(world)
-    downlinks.fetch(world.analyst, identity(LEAD), world.id).acknowledge()
-    refused = run("collaboration", "close", world.id).exception
-    assert isinstance(refused, InputError)
-    assert f"by {HOSPITAL}," in refused.detail
-    assert world.state == "released"
-    assert "erased" in run("collaboration", "close", world.id, "--yes").output
-    assert world.state == "closed"
-
-
-def test_a_command_that_changes_a_collaboration_shows_machines_what_it_is_now(run: Run, world: World) -> None:
-    world.publish()
-    shown = json.loads(run("collaboration", "cancel", world.id, "--json").output)
-    assert (shown["collaboration_id"], shown["state"]) == (world.id, "cancelled")
-
-
-def test_a_command_at_the_wrong_time_is_refused(run: Run, world: World) -> None:
-    world.publish()
-    assert isinstance(run("collaboration", "release", world.id).exception, OutOfOrderError)
-
-
 def test_the_report_is_for_people_and_machines(run: Run, world: World) -> None:
     world.until_sealed()
     claim(world)
@@ -293,6 +223,13 @@ def test_a_server_may_be_started_before_its_certificate_is_installed(
     assert found == [False, True]
 
 
+def test_a_server_in_the_wrong_directory_leaves_nothing_there(run: Run, tmp_path: Path) -> None:
+    away = tmp_path / "away"
+    refused = run("serve", "--data-dir", away)
+    assert isinstance(refused.exception, CertificateRequiredError)
+    assert not away.exists()
+
+
 def test_an_error_ends_with_two_lines_and_its_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -302,7 +239,7 @@ def test_an_error_ends_with_two_lines_and_its_exit_code(
     assert caught.value.code == exit_code(CertificateRequiredError)
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("odc-analyst: error: there is no certificate in")
-    assert second.startswith("odc-analyst: hint: run `odc-analyst join INVITATION`")
+    assert second.startswith("odc-analyst: hint: name the directory of an analyst with --data-dir, or begin")
 
 
 PLAN = ("plan", "--parties", 100, "--rows", 1000, "--anchor-rows", 1000, "--features", 784,

@@ -12,7 +12,7 @@ from user_client.sdk import PrivacyOptions
 
 KEEPING = {"hold_out": 0.25, "returns_scores": True}
 SCORES = (
-    r"ROC-AUC together \d+\.\d %, alone \d+\.\d %, gained [+-]\d+\.\d points"
+    r"ROC-AUC together \d+\.\d %, alone \d+\.\d %, (gained \+|lost )\d+\.\d points"
     r" \(95 % interval [+-]\d+\.\d to [+-]\d+\.\d\), on \d+ rows"
 )
 
@@ -59,7 +59,7 @@ def test_too_few_rows_have_no_interval_and_are_told_why(odc: Odc) -> None:
     odc("receive")
     few = csv(odc.consortium.directory / "few.csv", rows(5, 8))
     said = odc("evaluate", few, "--send").out
-    assert re.search(r"gained [+-]\d+\.\d points \(too few rows for an interval\), on 8 rows", said)
+    assert re.search(r"(gained \+|lost )\d+\.\d points \(too few rows for an interval\), on 8 rows", said)
     assert "whether that is a gain is unclear: an interval needs 10 rows, got 8\n" in said
     (sent,) = odc("report", "--json").json["report"]["member_scores"]
     assert (sent["gain_low"], sent["gain_high"]) == (-1, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from analyst_server.services import end
 from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
 
@@ -34,7 +35,7 @@ def test_without_a_collaboration_it_says_how_to_begin(odc: Odc) -> None:
 
 def test_without_a_command_it_names_the_next_step(odc: Odc) -> None:
     odc.consortium.until_joined().publish()
-    assert f"Readmission ({odc.consortium.id[:8]}): enrolling\n  next: odc terms show" in odc().out
+    assert f"Readmission ({odc.consortium.id[:8]}): enrolling\n  next: odc round TABLE" in odc().out
 
 
 def test_machines_are_told_the_same_without_a_command(odc: Odc) -> None:
@@ -55,7 +56,7 @@ def test_machines_are_told_the_same_without_a_command(odc: Odc) -> None:
             "collaboration_id": odc.consortium.id,
             "title": "Readmission",
             "state": "enrolling",
-            "next": "odc terms show, then odc terms accept",
+            "next": "odc round TABLE, or one by one: odc terms show, odc terms accept",
         }
     ]
     refused = odc("--json", "status")
@@ -93,6 +94,40 @@ def test_a_round_goes_on_where_it_stopped(odc: Odc) -> None:
     assert odc("predict", odc.consortium.table(5)).code == 0
 
 
+def test_a_collaboration_that_was_cancelled_is_counted_and_not_shown(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    end.cancel(odc.consortium.analyst, odc.consortium.id)
+    assert odc().out.splitlines()[1:] == [
+        "next: odc round TABLE, which waits until the analyst publishes the terms",
+        "cancelled, and not shown: 1 (odc --json names them)",
+    ]
+    assert [row["state"] for row in odc("--json").json["collaborations"]] == ["cancelled"]
+
+
+def test_a_table_that_cannot_be_read_is_told_before_terms_are_waited_for(odc: Odc) -> None:
+    odc.consortium.until_joined()
+    table = odc.consortium.directory / "empty.csv"
+    table.touch()
+    refused = odc("round", table, "--wait", "600")
+    assert (refused.code, "empty.csv" in refused.err) == (3, True)
+
+
+def test_a_round_says_what_it_does_and_no_commands(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    said = odc("round", odc.consortium.table(1), "--yes", "--wait", "0").err.splitlines()
+    assert "anchored: preparing our table" in said
+    assert "collecting: waiting for the others, whom `odc status` names" in said
+
+
+def test_the_risk_is_the_last_that_is_said_before_the_question(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    asked = odc.at_terminal("round", odc.consortium.table(1), typed="n").err.splitlines()
+    question = next(number for number, line in enumerate(asked) if line.startswith("Send this for"))
+    advice, *warnings = reversed([line for line in asked[:question] if line])
+    assert advice.startswith("if that is too much, send nothing")
+    assert warnings[0].startswith("warning: the analyst with any member")
+
+
 def test_a_round_asks_before_it_signs_and_before_it_sends(odc: Odc) -> None:
     odc.consortium.until_joined().publish()
     table = odc.consortium.table(1)
@@ -121,7 +156,7 @@ def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:
         'ask the lead for terms with missing = ["", "-999"] in table_schema',
         "the table fits: 40 rows of 3 encoded features",
         "a model of your own rows alone has a ROC-AUC of",
-        "who knows the secret basis, the analyst with any member, can in principle rebuild every value",
+        "who know the secret basis together, can in principle rebuild every value",
         "in 2 of 3 columns nothing is empty, clipped, another level or a code",
         f"Sign these terms for {HOSPITAL}?",
     ]
@@ -135,7 +170,7 @@ def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:
 def test_a_table_that_does_not_fit_is_told_before_anything_is_signed(odc: Odc) -> None:
     odc.consortium.until_joined().publish()
     refused = odc("round", odc.consortium.table(1, x1=["old"] * 40), "--yes")
-    assert (refused.code, "column 'x1', 40 rows, the first is 1: expected a number" in refused.err) == (
+    assert (refused.code, "column 'x1', 40 data rows, the first is 1: expected a number" in refused.err) == (
         3,
         True,
     )
@@ -144,7 +179,10 @@ def test_a_table_that_does_not_fit_is_told_before_anything_is_signed(odc: Odc) -
 
 def test_waiting_ends_at_once_where_a_step_is_ours(odc: Odc) -> None:
     odc.consortium.until_joined().publish()
-    assert odc("wait", "--json").json["next"] == "odc terms show, then odc terms accept"
+    assert (
+        odc("wait", "--json").json["next"]
+        == "odc round TABLE, or one by one: odc terms show, odc terms accept"
+    )
 
 
 def test_waiting_in_vain_says_what_for(odc: Odc) -> None:
@@ -160,6 +198,7 @@ def test_a_machine_in_order_has_no_trouble(odc: Odc) -> None:
     looked = {one["what"] for one in found.json["findings"]}
     assert looked >= {"membership", "permissions", "disk", "certificate", "analyst", "table"}
     assert not any(one["fix"] for one in found.json["findings"])
+    assert {one["outcome"] for one in found.json["findings"]} == {"ok"}
 
 
 def test_each_trouble_comes_with_its_fix(odc: Odc) -> None:
@@ -169,6 +208,8 @@ def test_each_trouble_comes_with_its_fix(odc: Odc) -> None:
     home = odc.consortium.directory / HOSPITAL
     home.chmod(0o777)
     odc.consortium.clock.now += 10 * 365 * 86400
+    machine = odc("doctor", table, "--json").json["findings"]
+    assert {one["outcome"] == "trouble" for one in machine if one["fix"]} == {True}
     found = odc("doctor", table)
     assert found.code == 3
     assert "fix: chmod 700" in found.out

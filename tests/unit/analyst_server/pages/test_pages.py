@@ -186,6 +186,17 @@ def test_the_report_says_what_an_institution_has_measured() -> None:
     assert f"hospital-a: {words}." in Reader(report_page(scored)).texts
 
 
+@pytest.mark.parametrize(
+    ("together", "words"),
+    [(0.7, "lost 5.0 points"), (0.7496, "gained +0.0 points"), (0.75, "gained +0.0 points")],
+)
+def test_what_was_lost_is_not_called_a_gain(together: float, words: str) -> None:
+    score = {"rows": 57, "metric": "roc_auc", "together": together, "alone": 0.75}
+    gain = {"gain_low": -0.1, "gain_high": 0.1}
+    scored = report(member_scores=[{"party": "hospital-a", **score, **gain, "received_at": 1}])
+    assert f"alone 75.0 %, {words} (95 %" in report_text(scored)
+
+
 def test_an_institution_of_too_few_rows_has_no_interval() -> None:
     score = {"rows": 9, "metric": "roc_auc", "together": 0.875, "alone": 0.75}
     gain = {"gain_low": -1.0, "gain_high": 1.0}
