@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from pages.numbers import exact, ratio, size, when
 
@@ -31,6 +31,7 @@ HEADERS: Final = {
     "cache-control": "no-store",
 }
 """What every page is answered with."""
+_BETWEEN_BACKTICKS: Final = re.compile(r"`([^`]+)`")
 _WORD: Final = re.compile(r"[a-z]+,?(\s|$)")
 """A word at the beginning of a text; names mostly have a digit, a hyphen, a dot or a slash as well."""
 _MEDIA_TYPES: Final = {
@@ -63,7 +64,7 @@ class Templates:
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
         self._environment.filters |= {"size": size, "exact": exact, "ratio": ratio, "when": when}
-        self._environment.filters["sentence"] = sentence
+        self._environment.filters |= {"sentence": sentence, "marked": marked}
         self._environment.globals["static"] = static_url
 
     def render(self, name: str, **values: Any) -> str:
@@ -96,6 +97,11 @@ def static_url(root: str, name: str) -> str:
 def sentence(text: str) -> str:
     """Return a text with a capital letter, unless it begins with a name, a path or an address."""
     return text[:1].upper() + text[1:] if _WORD.match(text) else text
+
+
+def marked(text: str) -> Markup:
+    """Return a text in which what stands between backticks, a command as a rule, is marked as such."""
+    return Markup(_BETWEEN_BACKTICKS.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704  # escaped first
 
 
 def standalone_style() -> tuple[Markup, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from pages.rendering import POLICY, Templates, sentence, static_file, static_url
+from pages.rendering import POLICY, Templates, marked, sentence, static_file, static_url
 from tests.harness.tree import REPOSITORY
 
 TEMPLATES = [
@@ -81,3 +81,8 @@ def test_style_and_script_load_nothing() -> None:
 )
 def test_a_name_that_begins_a_text_is_not_changed(text: str, shown: str) -> None:
     assert sentence(text) == shown
+
+
+def test_commands_are_marked_and_nothing_else_becomes_part_of_the_page() -> None:
+    assert marked("run `odc round <TABLE>` & wait") == "run <code>odc round &lt;TABLE&gt;</code> &amp; wait"
+    assert marked("a single ` is none") == "a single ` is none"
