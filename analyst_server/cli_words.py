@@ -18,6 +18,7 @@ _NEXT: Final[Mapping[str, str]] = {
 
 
 def line_of(row: Status) -> str:
+    """Return one collaboration as a line of a list: its id, its state, how many have sent, its title."""
     awaited = [member for member in row["members"] if not member["late_consumer"]]
     done = sum(member["uplink"] == "received" for member in awaited)
     line = f"{row['collaboration_id']}  {row['state']:<10} {done}/{len(awaited)}  {row['title']}"
@@ -25,6 +26,7 @@ def line_of(row: Status) -> str:
 
 
 def kept_in_words(found: Sequence[retention.Kept]) -> str:
+    """Return what is kept, or was erased, and until when its terms let it be."""
     lines = [
         f"{one.collaboration_id}  {one.state}, {'erased' if one.ended else 'kept'}:"
         f" its terms say until {minute(one.erase_at)}  {one.title}"
@@ -34,6 +36,7 @@ def kept_in_words(found: Sequence[retention.Kept]) -> str:
 
 
 def standing_in_words(row: Status) -> str:
+    """Return where one collaboration stands, whom it waits for, and what its operator can do next."""
     lines = [f"{row['title']}: {row['state']}"]
     if row["failure"]:
         lines.append(f"failed: {row['failure']}")
