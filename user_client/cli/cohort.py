@@ -30,7 +30,7 @@ def cohort(context: click.Context, collaboration: str | None, as_json: bool) -> 
     machine.
     """
     with open_session(context) as session, busy(as_json, "turning the total back"):
-        found = round_of(session, collaboration, as_json=as_json).cohort()
+        found = round_of(session, collaboration, as_json=as_json, received=True).cohort()
     show(as_json, found.to_json(), lambda: "\n".join(_lines(found)))
 
 

@@ -20,6 +20,7 @@ from user_client.cli import (
     model,
     parts,
     round_commands,
+    sitting,
     terms,
     walk,
 )
@@ -42,6 +43,6 @@ _MODULES: Final = (
 _GROUPS: Final = (consortium.app, terms.app, round_commands.anchor, audit.ledger, access.token)
 COMMANDS: Final[Mapping[str, click.Command]] = {
     str(each.name): each
-    for each in (walk.round_, *(command for module in _MODULES for command in module.COMMANDS), *_GROUPS)
+    for each in (sitting.round_, *(command for module in _MODULES for command in module.COMMANDS), *_GROUPS)
 }
 """All commands by their names, and the groups of commands behind them."""

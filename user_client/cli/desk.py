@@ -8,6 +8,9 @@ from typing import Final
 
 import click
 
+from protocol.model_terms import revealing_in_words
+from protocol.terms import Terms
+from protocol.texts import visible
 from runtime.command_line import as_json_option
 from runtime.terminal import printable
 from user_client.cli.options import can_ask, declined, is_agreed, open_session, show
@@ -16,7 +19,7 @@ from user_client.sdk.consumer import check_consumer
 from user_client.sdk.policy import Policy
 from user_client.sdk.prepared import Prepared
 from user_client.sdk.round import Round
-from user_client.tables import Misfit
+from user_client.tables import Misfit, Source
 from user_client.words import summary_in_words
 
 
@@ -84,8 +87,40 @@ def prepared_in_words(prepared: Prepared, refused: Sequence[str], picture: Path 
     return f"{words}\nnothing was sent" + ("" if refused else "\nnext: odc contribute")
 
 
-def agree_to_send(chosen: Round, prepared: Prepared, *, yes: bool, consumer: bool) -> None:
+def agree_to_sign(terms: Terms, party: str, *, row_revealing: bool) -> bool:
+    """Ask whether terms may be signed; return whether a row-revealing model of theirs is consented to.
+
+    Raises
+    ------
+    ConfirmationNeededError
+        If somebody says no to either.
+    """
+    if terms.is_row_revealing and not row_revealing:
+        kinds = revealing_in_words(terms.model)
+        if not is_agreed(f"The model ({kinds}) lets members map rows of others back. Consent to that?"):
+            raise declined("nothing was signed")
+    if not is_agreed(f"Sign these terms for {party}?"):
+        raise declined("nothing was signed")
+    return terms.is_row_revealing
+
+
+def agree_to_send(
+    chosen: Round,
+    prepared: Prepared,
+    *,
+    yes: bool,
+    consumer: bool,
+    table: Source | None = None,
+    warnings: Sequence[str] = (),
+) -> None:
     """Show what would leave and ask whether it may.
+
+    Parameters
+    ----------
+    table : Source, optional
+        What it was prepared from, if that was just now.
+    warnings : sequence of str
+        What a person should look at in that table, unless it was said before.
 
     Raises
     ------
@@ -97,8 +132,10 @@ def agree_to_send(chosen: Round, prepared: Prepared, *, yes: bool, consumer: boo
         return
     if not can_ask():
         raise ConfirmationNeededError("nobody has agreed to send, and there is no terminal to ask at")
-    click.echo(summary_in_words(prepared), err=True)
-    question = f"Send this for '{printable(chosen.terms.title)}'? It cannot be taken back."
+    lines = [summary_in_words(prepared), *(f"warning: {visible(line)}" for line in warnings)]
+    click.echo("\n".join(lines), err=True)
+    what = "this" if table is None else f"this, from {printable(str(table.place))},"
+    question = f"Send {what} for '{printable(chosen.terms.title)}'? It cannot be taken back."
     if not is_agreed(question):
         raise declined("nothing was sent")
 

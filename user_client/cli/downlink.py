@@ -149,7 +149,7 @@ def predict(
     refuse_to_overwrite(out, force=force)
     thresholds = dict(map(_threshold, threshold))
     with open_session(context) as session:
-        chosen = round_of(session, collaboration, as_json=as_json)
+        chosen = round_of(session, collaboration, as_json=as_json, received=True)
         predictor, answering = predictor_with(chosen, with_)
     predictor.check(thresholds=thresholds, coverage=interval)
     rows, unfit = 0, UnfitRows() if skip_unfit else None

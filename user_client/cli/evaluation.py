@@ -77,7 +77,7 @@ def evaluate(
     Of the table that was prepared these are the rows that were kept back, of another table all.
     """
     with open_session(context) as session:
-        chosen = round_of(session, collaboration, as_json=as_json)
+        chosen = round_of(session, collaboration, as_json=as_json, received=True)
         with reading(as_json, table, "predicting with both models") as watched:
             found = chosen.evaluate(watched, send=send)
     value = {"collaboration_id": chosen.id, **found.to_json()}
@@ -92,7 +92,7 @@ def evaluate(
 def report(context: click.Context, collaboration: str | None, wait: float, as_json: bool) -> None:
     """Show what the analyst reports of the collaboration, and what we have found ourselves."""
     with open_session(context) as session:
-        chosen = round_of(session, collaboration, as_json=as_json)
+        chosen = round_of(session, collaboration, as_json=as_json, received=True)
         with busy(as_json, "waiting for the judgement of the model"):
             found = chosen.report(wait_s=wait)
         own = chosen.evaluation
@@ -110,8 +110,15 @@ def _evaluation_lines(found: Evaluation) -> Iterator[str]:
     drawn = "" if found.rows == found.of_rows else f" drawn from {found.of_rows:,}"
     yield f"{score_in_words(found.score)}{drawn}{' kept back' if found.kept_back else ' of another table'}"
     yield _VERDICTS[found.verdict] if found.too_few is None else f"{_UNCLEAR}{found.too_few}"
-    if not found.kept_back:
-        yield ("no row of this table was kept back here: if some of them were sent, both scores are too good")
+    if not found.kept_back and found.left_out is None:
+        yield "nothing here tells which rows were sent: if some of these were, both scores are too good"
+    elif not found.kept_back:
+        yield (
+            f"{found.left_out:,} more rows of this table have the values of rows that were sent, and are left"
+            " out"
+            if found.left_out
+            else "by their values, none of these rows was sent"
+        )
     for name, scores in (("together", found.together_in_classes), ("alone", found.alone_in_classes)):
         if scores is not None:
             yield f"{name}: {class_scores_in_words(scores)}"

@@ -47,7 +47,7 @@ def train(context: click.Context, model: str, remove: bool, collaboration: str |
     It then predicts instead of the one that was received. Nothing leaves this machine.
     """
     with open_session(context) as session:
-        chosen = round_of(session, collaboration, as_json=as_json)
+        chosen = round_of(session, collaboration, as_json=as_json, received=True)
         if remove:
             chosen.remove_trained()
             show(as_json, {"removed": True}, lambda: "the model that was received predicts again")
@@ -82,7 +82,7 @@ def export(context: click.Context, out: Path, force: bool, collaboration: str | 
     for path in (out, card):
         refuse_to_overwrite(path, force=force)
     with open_session(context) as session:
-        chosen = round_of(session, collaboration, as_json=as_json)
+        chosen = round_of(session, collaboration, as_json=as_json, received=True)
         with busy(as_json, "putting the file together"):
             found = chosen.export()
     write_private(out, found.onnx_file)
@@ -115,7 +115,7 @@ def coefficients(
     they come from the total, if the terms give it to us.
     """
     with open_session(context) as session, busy(as_json, "reading the coefficients off the model"):
-        found = round_of(session, collaboration, as_json=as_json).coefficients(table)
+        found = round_of(session, collaboration, as_json=as_json, received=True).coefficients(table)
     show(as_json, found.to_json(), lambda: "\n".join(_coefficient_lines(found)))
 
 
@@ -176,7 +176,7 @@ def explain(
             refuse_to_overwrite(path, force=force, option=option)
     draw = _plotter() if plot else None  # before the work
     with open_session(context) as session:
-        chosen = round_of(session, collaboration, as_json=as_json)
+        chosen = round_of(session, collaboration, as_json=as_json, received=True)
         with busy(as_json, "asking the model about every column"):
             found = chosen.explain(table, background=cast("Background", background))
         title = chosen.terms.title
@@ -251,7 +251,7 @@ def serve(
         raise MissingExtraError("the local service", "serve") from None
     listening = service.Listening(host, port, tls_certificate, tls_key, client_ca)
     with open_session(context) as session:
-        chosen = round_of(session, collaboration, as_json=False)
+        chosen = round_of(session, collaboration, as_json=False, received=True)
         require_whole_rows(own_group(chosen.directory), "an answer over REST")
         predictor = chosen.predictor()
         if token_file is None and client_ca is None:

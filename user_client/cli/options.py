@@ -113,10 +113,13 @@ def round_of(
     as_json: bool,
     running: bool = False,
     accepted: bool = False,
+    received: bool = False,
     listed: Sequence[Status] = (),
 ) -> Round:
     """Return the collaboration that is meant, and tell people which one that is: see `Session.round`."""
-    chosen = session.round(collaboration, running=running, accepted=accepted, listed=listed)
+    chosen = session.round(
+        collaboration, running=running, accepted=accepted, received=received, listed=listed
+    )
     if not as_json:
         click.echo(printable(chosen.name), err=True)
     return chosen

@@ -47,7 +47,7 @@ def part(
     """
     refuse_to_overwrite(out, force=force)
     with open_session(context) as session:
-        directory = round_of(session, collaboration, as_json=as_json).directory
+        directory = round_of(session, collaboration, as_json=as_json, received=True).directory
     with reading(as_json, table, "computing our part") as watched:
         content, rows = make_part(directory, read_parts(watched))
     write_private(out, content)

@@ -185,7 +185,7 @@ def contribute(
             receipt = chosen.contribute(
                 accept_signal_loss=accept_signal_loss,
                 progress=progress,
-                confirm=partial(agree_to_send, chosen, yes=yes, consumer=consumer),
+                confirm=partial(agree_to_send, chosen, yes=yes, consumer=consumer, table=table),
             )
     value = {
         "collaboration_id": chosen.id,

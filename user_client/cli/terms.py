@@ -14,9 +14,9 @@ from protocol.model_terms import revealing_in_words
 from protocol.terms import Terms
 from runtime.command_line import PATH, InOrder, as_json_option
 from runtime.drafts import terms_of_draft
-from user_client.cli.desk import does_not_fit
+from user_client.cli.desk import agree_to_sign, does_not_fit
 from user_client.cli.drafting import draft
-from user_client.cli.options import collaboration_option, open_session, round_of, show
+from user_client.cli.options import can_ask, collaboration_option, open_session, round_of, show
 from user_client.cli.progress import reading
 from user_client.cli.table_options import reads_table, table_argument
 from user_client.sdk.consortium import never_invited
@@ -112,19 +112,28 @@ def _strange(parties: list[str]) -> list[str]:
     is_flag=True,
     help="consent to a model that lets members map projected rows of others back",
 )
+@click.option("--yes", is_flag=True, help="do not ask; without a terminal nobody is asked")
 @as_json_option
 @click.pass_context
 def accept(
-    context: click.Context, collaboration: str | None, accept_row_revealing_model: bool, as_json: bool
+    context: click.Context,
+    collaboration: str | None,
+    accept_row_revealing_model: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Sign the terms together with the exact text that `odc terms show` prints."""
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json, running=True)
-        if not chosen.terms_were_shown:
+        if chosen.terms_were_shown:
+            found = chosen.directory.load(Terms)
+        else:
             found = chosen.fetch_terms()
             click.echo(differences_in_words(found, differences(session, found)) + on_screen(found), err=True)
-        terms = chosen.accept(accept_row_revealing_model=accept_row_revealing_model)
         party = session.membership.party
+        if not yes and can_ask():
+            accept_row_revealing_model = agree_to_sign(found, party, row_revealing=accept_row_revealing_model)
+        terms = chosen.accept(accept_row_revealing_model=accept_row_revealing_model)
     value = {
         "collaboration_id": terms.collaboration_id,
         "party": party,

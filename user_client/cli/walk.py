@@ -1,9 +1,8 @@
-"""Where we are, what comes next, and a round in one sitting, made of the same use cases as its commands."""
+"""Where we are, what comes next, and what is wrong on this machine or at the analyst."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final, TypedDict
 
 import click
@@ -14,30 +13,22 @@ from protocol.states import State
 from runtime.command_line import as_json_option
 from runtime.standing import progress_words
 from runtime.terminal import printable
-from user_client.cli.desk import agree_to_send, does_not_fit
 from user_client.cli.options import (
-    can_ask,
     collaboration_option,
-    declined,
-    is_agreed,
     open_session,
     round_of,
     show,
 )
-from user_client.cli.progress import busy, reading, upload_progress
-from user_client.cli.table_options import TABLE, reads_table, table_argument
-from user_client.errors import ConfirmationNeededError, NotPreparedError
+from user_client.cli.progress import busy
+from user_client.cli.table_options import TABLE, reads_table
+from user_client.errors import NotPreparedError
 from user_client.sdk.approval import waiting_requests
 from user_client.sdk.conformance import Check, try_analyst
-from user_client.sdk.corrections import differences
 from user_client.sdk.doctor import Finding, examine
-from user_client.sdk.next_steps import NextStep, next_step, status_after, wait_for_change, wait_for_terms
-from user_client.sdk.privacy import PrivacyOptions
+from user_client.sdk.next_steps import next_step, wait_for_change
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session, named
-from user_client.sdk.terms import CheckedTable, check_table
-from user_client.tables import Source, read_parts
-from user_client.words import checked_in_words, differences_in_words, on_screen, summary_in_words
+from user_client.tables import Source
 
 _A_DAY_S: Final = 86_400.0
 
@@ -143,8 +134,8 @@ def wait(context: click.Context, seconds: float, collaboration: str | None, as_j
         chosen = round_of(session, collaboration, as_json=as_json, running=True)
         status = chosen.status()
         if next_step(status, chosen.directory).kind == "wait":
-            with busy(as_json, _WAITING) as say:
-                _news(session, chosen, status, say, wait_s=seconds)
+            with busy(as_json, WAITING) as say:
+                news(session, chosen, status, say, wait_s=seconds)
             status = chosen.status()
         step = next_step(status, chosen.directory)
     value = {"collaboration_id": chosen.id, "state": status["state"], "next": step.words}
@@ -198,7 +189,8 @@ def _finding(found: Finding) -> str:
     return f"{line}\n         fix: {printable(found.fix)}" if found.fix else line
 
 
-_WAITING: Final = "waiting for the others"
+WAITING: Final = "waiting for the others"
+"""What a spinner says meanwhile."""
 
 
 def _progress(say: Callable[[str], None]) -> Callable[[Status], None]:
@@ -206,135 +198,23 @@ def _progress(say: Callable[[str], None]) -> Callable[[Status], None]:
 
     def note(status: Status) -> None:
         progress = progress_words(status)
-        say(_WAITING if progress is None else f"{_WAITING}; the analyst is {progress}")
+        say(WAITING if progress is None else f"{WAITING}; the analyst is {progress}")
 
     return note
 
 
-def _news(
+def news(
     session: Session, chosen: Round, status: Status, say: Callable[[str], None], *, wait_s: float
 ) -> Status:
     """Return the next status in which something is another for us; raises `NotPreparedError` without one."""
     found = wait_for_change(session, chosen.directory, status, wait_s=wait_s, note=_progress(say))
     if found is None:
-        words = next_step(chosen.status(), chosen.directory).words  # that of all names whom we wait for
-        error = NotPreparedError(f"nothing has changed in {wait_s:g} s; {words}")
+        step = next_step(chosen.status(), chosen.directory)  # that of all names whom we wait for
+        said = f"we wait {step.awaited}" if step.kind == "wait" else step.words
+        error = NotPreparedError(f"nothing has changed in {wait_s:g} s: {said}")
         error.hint = "run the command again: it goes on where it stopped"
         raise error
     return found
-
-
-@click.command("round")
-@table_argument
-@click.option("--yes", is_flag=True, help="sign the terms and send without asking, as a script needs it")
-@click.option("--accept-row-revealing-model", is_flag=True, help="as for `odc terms accept`")
-@click.option("--accept-signal-loss", is_flag=True, help="as for `odc contribute`")
-@click.option("--consumer", is_flag=True, help="as for `odc contribute`")
-@click.option("--own-map", help="as for `odc prepare`")
-@click.option("--wait", type=float, default=_A_DAY_S, help="seconds to wait for others")
-@collaboration_option
-@as_json_option
-@reads_table
-@click.pass_context
-def round_(
-    context: click.Context,
-    table: Source,
-    yes: bool,
-    accept_row_revealing_model: bool,
-    accept_signal_loss: bool,
-    consumer: bool,
-    own_map: str | None,
-    wait: float,
-    collaboration: str | None,
-    as_json: bool,
-) -> None:
-    """Walk a round: read and sign the terms, anchor (the lead), prepare, contribute, wait, receive.
-
-    It asks before it signs and before it sends. After an interruption, run it again: it goes on where
-    it stopped.
-    """
-    options = PrivacyOptions(own_map=own_map)
-    if not table.is_database:  # what cannot be read is said before terms are waited for and signed
-        next(read_parts(table), None)
-    with open_session(context) as session:
-        listed: list[Status] = []
-        if collaboration is None:
-            with busy(as_json, "waiting for terms"):
-                listed = wait_for_terms(session, wait_s=wait)
-        chosen = round_of(session, collaboration, as_json=as_json, running=True, listed=listed)
-        do: dict[str, Callable[[], object]] = {
-            "accept": partial(_accept, session, chosen, table, yes, accept_row_revealing_model, as_json),
-            "anchor": chosen.create_anchor,
-            "contribute": partial(
-                _contribute, chosen, table, options, yes, consumer, accept_signal_loss, as_json
-            ),
-            "receive": partial(chosen.receive, wait_s=wait),
-        }
-        at_first = [row for row in listed if row["collaboration_id"] == chosen.id]
-        status = at_first[0] if at_first else chosen.status()
-        while (step := next_step(status, chosen.directory)).kind in (*do, "wait"):
-            click.echo(f"{status['state']}: {_under_way(step)}", err=True)
-            if step.kind == "wait":
-                with busy(as_json, _WAITING) as say:
-                    status = _news(session, chosen, status, say, wait_s=wait)
-            else:
-                do[step.kind]()
-                if step.kind != "receive":  # what follows that is told by what is stored here
-                    with busy(as_json, _WAITING):
-                        status = status_after(session, chosen.id, step, status, wait_s=wait)
-    value = {"collaboration_id": chosen.id, "state": status["state"], "next": step.words}
-    show(as_json, value, lambda: f"{status['state']}\nnext: {step.words}")
-
-
-def _under_way(step: NextStep) -> str:
-    """Return what a round in one sitting does now: it needs no command for it."""
-    words = {
-        "accept": "reading the terms",
-        "anchor": "sealing the anchor for all members",
-        "contribute": "preparing our table",
-        "receive": "fetching the model",
-    }
-    return words.get(step.kind) or f"waiting {step.awaited}"
-
-
-def _accept(
-    session: Session, chosen: Round, table: Source, yes: bool, row_revealing: bool, as_json: bool
-) -> None:
-    """Show the terms and what they find in our table, ask, and sign."""
-    terms = chosen.fetch_terms()
-    click.echo(differences_in_words(terms, differences(session, terms)) + on_screen(terms), err=True)
-    with reading(as_json, table, "comparing the table with the terms") as watched:
-        found: CheckedTable = check_table(terms, watched, session.home.path, party=chosen.party)
-    click.echo(checked_in_words(terms, found, is_short=True), err=True)
-    if found.misfits:
-        raise does_not_fit(found.misfits, are_published=True)
-    if not yes and not can_ask():
-        raise ConfirmationNeededError("nobody has agreed to these terms, and there is no terminal to ask at")
-    if not yes and not is_agreed(f"Sign these terms for {chosen.party}?"):
-        raise declined("nothing was signed")
-    chosen.accept(accept_row_revealing_model=row_revealing)
-
-
-def _contribute(
-    chosen: Round,
-    table: Source,
-    options: PrivacyOptions,
-    yes: bool,
-    consumer: bool,
-    accept_signal_loss: bool,
-    as_json: bool,
-) -> None:
-    """Prepare the table, show what would leave and its risk, ask, and send."""
-    with reading(as_json, table, "preparing the table, attacking our own rows") as watched:
-        prepared = chosen.prepare(watched, options, attacks="quick")
-    if yes:  # who is asked is shown the same
-        click.echo(summary_in_words(prepared, chosen.policy_violations()), err=True)
-    with upload_progress(as_json) as progress:
-        chosen.contribute(
-            accept_signal_loss=accept_signal_loss,
-            progress=progress,
-            confirm=partial(agree_to_send, chosen, yes=yes, consumer=consumer),
-        )
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (wait, doctor, conformance)

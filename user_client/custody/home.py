@@ -210,7 +210,10 @@ class Home:
         The id comes from a person or from the analyst, and must not lead outside the state directory.
         """
         if not is_id(collaboration_id):
-            raise InputError("a collaboration's id is 32 hexadecimal digits; `odc status` shows it")
+            raise InputError(
+                "a collaboration's id is 32 hexadecimal digits, of which the first 4 or more are enough;"
+                " `odc` shows it"
+            )
         return self.path / "collaborations" / collaboration_id
 
     def collaborations_with(self, file: str) -> list[str]:

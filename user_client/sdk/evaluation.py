@@ -26,6 +26,7 @@ from user_client.scores import Metric, can_be_scored, compare, label_scores, too
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out
 from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.sdk.predictor import Predictor
+from user_client.sdk.releases import SentRows
 from user_client.sdk.session import Session
 from user_client.sdk.shared_rows import is_trained
 from user_client.sdk.terms import accepted_terms
@@ -76,6 +77,9 @@ class Evaluation:
     too_few : str, optional
         Why these rows tell no interval of the gain, in words; then there are no ``gain_low`` and
         ``gain_high``.
+    left_out : int, optional
+        Rows of another table than the prepared one that were sent, and are not scored; None where it is the
+        prepared one, or nothing is known of what was sent.
     """
 
     rows: int
@@ -96,6 +100,7 @@ class Evaluation:
     without_rows: tuple[str, ...] = ()
     trained: str | None = None
     too_few: str | None = None
+    left_out: int | None = None
 
     @property
     def score(self) -> Score:
@@ -136,7 +141,7 @@ class Evaluation:
         """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
         # earlier versions have scored all rows, of one label, and named no class and no model of our own
         earlier = {"of_rows": value["rows"], "by_label": {}, "of_class": None, "without_rows": ()}
-        value = {**earlier, "trained": None, "too_few": None, **value}
+        value = {**earlier, "trained": None, "too_few": None, "left_out": None, **value}
         value["without_rows"] = tuple(value["without_rows"])
         content = {name: value[name] for name in cls.__dataclass_fields__ if name not in _IN_CLASSES}
         fit = content["local_fit"]
@@ -169,19 +174,28 @@ def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bo
 
 def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: int) -> Evaluation:
     terms = predictor.terms
-    table = encode_table(data, predictor.schema, Scratch(directory.path).keep, labels_in_range=False)
+    scratch = Scratch(directory.path)
+    sent = SentRows(directory, scratch)
+    table = encode_table(data, predictor.schema, scratch.keep, labels_in_range=False, look=sent.look)
     kept, model = stored_hold_out(directory), local_model(directory)
     is_ours = kept is not None and kept.table == table.digest
     scored, labels = table.rows, table.labels
     if kept is not None and is_ours:
         held_back = ~kept.leaves(len(scored))
         scored, labels = scored.where(held_back), labels[held_back]
+    left_out = None
+    if not is_ours and sent.are_known:  # both models know these rows, our own one best
+        fresh = ~sent.in_table(len(scored))
+        left_out = int((~fresh).sum())
+        scored, labels = scored.where(fresh), labels[fresh]
     of_rows = len(scored)
     if of_rows > MOST_SCORED:
         drawn = np.zeros(of_rows, np.bool_)
         drawn[sample_of(of_rows, MOST_SCORED, np.random.default_rng(0))] = True
         scored, labels = scored.where(drawn), labels[drawn]
     if not len(scored):
+        if left_out:
+            raise NothingKeptBackError(f"all {left_out:,} rows of this table were sent")
         what = "of this table, no row was kept back" if is_ours else "this table has no rows"
         raise NothingKeptBackError(what)
     if not can_be_scored(labels, terms.task):
@@ -199,6 +213,7 @@ def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: 
         rows=len(scored),
         of_rows=of_rows,
         kept_back=is_ours,
+        left_out=left_out,
         **vars(compare(labels, together, alone, terms.task)),
         local_fit=described(terms, model),
         evaluated_at=now,

@@ -7,7 +7,7 @@ rows is named before it happens.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -32,6 +32,7 @@ from user_client.rows import Block, Matrix64, Rows
 from user_client.sdk.row_fingerprints import (
     KEY_BYTES,
     Fingerprints,
+    RowValues,
     texts_of,
     values_of,
 )
@@ -109,17 +110,8 @@ class SeenRows:
         ``part`` has them as they are in the file, and ``read`` with some of their texts as numbers.
         """
         values = values_of(read)
-        texts = texts_of(part) if any(each.is_by_text for each in self._earlier) else values
-        found = [(self._own, values.fingerprints(self._key))]
-        for each in self._earlier:
-            rows = texts if each.is_by_text else values
-            found.append((each.looked_for, rows.fingerprints(each.key)))
-
-        def take() -> None:
-            for kept, fingerprints in found:
-                kept.add(fingerprints)
-
-        return take
+        own = (self._own, values.fingerprints(self._key))
+        return _taking([own, *_looked_for(self._earlier, part, values)])
 
     def overlaps(self) -> list[Overlap]:
         """Return the earlier rounds to which rows of the table were sent, the oldest first."""
@@ -132,6 +124,48 @@ class SeenRows:
         sent = self._own.rows().where(leaving)
         directory.write_secret_of(RELEASE_FILE, chain([_BY_VALUES, self._key], _ascending(sent)))
         directory.remove(OLD_RELEASE_FILE)
+
+
+class SentRows:
+    """Which rows of a table were sent in one round, by the fingerprints that were kept of them."""
+
+    def __init__(self, directory: RoundDirectory, scratch: Scratch) -> None:
+        found = _Earlier.of(directory, scratch)
+        self._sent = [] if found is None else [found]
+
+    @property
+    def are_known(self) -> bool:
+        """Whether anything was kept that tells them."""
+        return bool(self._sent)
+
+    def look(self, part: pa.Table, read: pa.Table) -> Callable[[], None]:
+        """Return what takes these rows of the table: as `SeenRows.look`."""
+        return _taking(_looked_for(self._sent, part, values_of(read)) if self._sent else [])
+
+    def in_table(self, rows: int) -> NDArray[np.bool_]:
+        """Return which of the ``rows`` of the table were sent, (n,), in their order."""
+        known = np.zeros(rows, np.bool_)
+        for each in self._sent:
+            known |= each.which_known()
+        return known
+
+
+def _looked_for(
+    earlier: Sequence[_Earlier], part: pa.Table, values: RowValues
+) -> list[tuple[_Kept, Fingerprints]]:
+    """Return the fingerprints of some rows as each earlier round would know them, and where they are kept."""
+    texts = texts_of(part) if any(each.is_by_text for each in earlier) else values
+    return [
+        (each.looked_for, (texts if each.is_by_text else values).fingerprints(each.key)) for each in earlier
+    ]
+
+
+def _taking(found: Sequence[tuple[_Kept, Fingerprints]]) -> Callable[[], None]:
+    def take() -> None:
+        for kept, fingerprints in found:
+            kept.add(fingerprints)
+
+    return take
 
 
 class _Kept:
@@ -223,6 +257,19 @@ class _Earlier:
             for sent in map(_fingerprints, self.sent.blocks())
             for numbers in map(_fingerprints, looked_for.blocks())
         )
+
+    def which_known(self) -> NDArray[np.bool_]:
+        """Return which rows of the table were sent, (n,), in their order."""
+        found = [
+            np.logical_or.reduce(
+                [
+                    sent[np.searchsorted(sent[:-1], numbers)] == numbers
+                    for sent in map(_fingerprints, self.sent.blocks())
+                ]
+            )
+            for numbers in map(_fingerprints, self.looked_for.rows().blocks())
+        ]
+        return np.concatenate(found) if found else np.zeros(0, np.bool_)
 
 
 def _how_many_among(sent: Fingerprints, numbers: Fingerprints) -> int:

@@ -28,7 +28,7 @@ from protocol.terms import Terms
 from protocol.version import negotiate
 from runtime.files import read_text, write_whole
 from user_client.custody.home import Home, Membership
-from user_client.custody.round_directory import ACCEPTANCE_FILE, TERMS_FILE
+from user_client.custody.round_directory import ACCEPTANCE_FILE, DOWNLINK_FILE, TERMS_FILE
 from user_client.errors import ChoiceNeededError, NotPreparedError
 from user_client.sdk import analyst_key
 from user_client.sdk.answers import statuses_in
@@ -220,6 +220,7 @@ class Session:
         *,
         running: bool = False,
         accepted: bool = False,
+        received: bool = False,
         listed: Sequence[Status] = (),
     ) -> Round:
         """Return our side of a collaboration: the one with this id, or the only one that can be meant.
@@ -233,6 +234,9 @@ class Session:
             in the state directory is meant; of several, one that was neither closed nor cancelled.
         accepted : bool
             Unless an id is given, prefer the collaborations whose terms we have signed.
+        received : bool
+            Unless an id is given, prefer those whose downlink is in the state directory. Where it is one, the
+            analyst is not asked, whatever else has been published since.
         listed : sequence of Status
             What `collaborations` has returned just now, so that the analyst is not asked again.
 
@@ -246,8 +250,10 @@ class Session:
         from user_client.sdk.round import Round  # here, because a round is made of a session
 
         if collaboration_id is None:
-            find = self._running if running else self._stored
-            return Round(self, find(accepted=accepted, listed=listed))
+            if running:
+                return Round(self, self._running(accepted=accepted, listed=listed))
+            files = [ACCEPTANCE_FILE if accepted else TERMS_FILE]
+            return Round(self, self._stored([DOWNLINK_FILE, *files] if received else files, listed))
         return Round(self, self._with_prefix(collaboration_id))
 
     def title_of(self, collaboration_id: str) -> str:
@@ -276,12 +282,13 @@ class Session:
             raise _none_can_be_meant(rows)
         return self._one_of(found)
 
-    def _stored(self, *, accepted: bool, listed: Sequence[Status]) -> str:
+    def _stored(self, files: Sequence[str], listed: Sequence[Status]) -> str:
         """Return the id of the only collaboration in the state directory; of several the one that runs.
 
-        Where it is the only one, the analyst is not asked. What it lists is meant only if there is none.
+        Meant are those with the first of ``files``; without any, those with the next one. Where it is the
+        only one, the analyst is not asked. What it lists is meant only if there is none.
         """
-        known = self.home.collaborations_with(ACCEPTANCE_FILE if accepted else TERMS_FILE)
+        known = next(filter(None, map(self.home.collaborations_with, files)), [])
         if len(known) == 1:
             return known[0]
         rows = listed or self.collaborations()

@@ -44,17 +44,17 @@ def test_what_only_others_have_becomes_options_of_the_draft() -> None:
     [
         (
             {"b": part(label=["no", ""] * 20)},
-            "b: column 'label', 20 rows, the first is 2: the field is empty",
+            "b: column 'label', 20 data rows, the first is 2: the field is empty",
             "fill in the fields or drop the rows: a row without a label cannot train",
         ),
         (
             {"b": part(age=["40", "high"] * 20)},
-            "b: column 'age', 20 rows, the first is 2: expected a number",
+            "b: column 'age', 20 data rows, the first is 2: expected a number",
             "correct the fields, or add the text that stands for an empty field to missing in the terms",
         ),
         (
             {"lead": part(smoker=[f"brand {index % 36}" for index in range(40)]), "b": part()},
-            "b: column 'smoker', 40 rows, the first is 1: expected one of",
+            "b: column 'smoker', 40 data rows, the first is 1: expected one of",
             "column 'smoker' has 36 distinct texts, and too few of them are in many rows; leave it out with"
             " --exclude smoker",
         ),

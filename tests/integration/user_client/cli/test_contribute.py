@@ -26,7 +26,8 @@ def test_a_person_sees_what_would_leave_and_is_asked(odc: Odc, answer: str) -> N
     odc.consortium.until_anchored()
     asked = odc.at_terminal("contribute", odc.consortium.table(1), typed=answer)
     assert "40 rows of 3 encoded features become 3 numbers each" in asked.err
-    assert "Send this for 'Readmission'? It cannot be taken back." in asked.err
+    table = odc.consortium.directory / "rows-1.csv"
+    assert f"Send this, from {table}, for 'Readmission'? It cannot be taken back." in asked.err
     assert (asked.code == 0) == (answer == "y")
     assert nothing_was_received(odc) == (answer == "n")
 

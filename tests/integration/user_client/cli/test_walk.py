@@ -122,7 +122,7 @@ def test_a_round_says_what_it_does_and_no_commands(odc: Odc) -> None:
 def test_the_risk_is_the_last_that_is_said_before_the_question(odc: Odc) -> None:
     odc.consortium.until_anchored()
     asked = odc.at_terminal("round", odc.consortium.table(1), typed="n").err.splitlines()
-    question = next(number for number, line in enumerate(asked) if line.startswith("Send this for"))
+    question = next(number for number, line in enumerate(asked) if line.startswith("Send this, from"))
     advice, *warnings = reversed([line for line in asked[:question] if line])
     assert advice.startswith("if that is too much, send nothing")
     assert warnings[0].startswith("warning: the analyst with any member")
@@ -138,8 +138,38 @@ def test_a_round_asks_before_it_signs_and_before_it_sends(odc: Odc) -> None:
     signed = odc.at_terminal("round", table, "--wait", "0", typed="y")
     assert f"Sign these terms for {HOSPITAL}?" in signed.err
     odc.consortium.lead_round.create_anchor()
-    assert "Send this for 'Readmission'?" in odc.at_terminal("round", table, typed="n").err
+    asked = odc.at_terminal("round", table, typed="n").err
+    assert f"Send this, from {table}, for 'Readmission'? It cannot be taken back." in asked
     assert all(member["uplink"] == "none" for member in odc.consortium.hospital_round.status()["members"])
+
+
+def test_another_table_than_was_signed_with_is_compared_with_the_terms_before_it_is_sent(odc: Odc) -> None:
+    columns = [
+        {"kind": "numeric", "name": name, "low": -4, "high": 4, "out_of_range": "clip"}
+        for name in ("x0", "x1", "x2")
+    ]
+    label = {"name": "y", "classes": ["no", "yes"]}
+    schema = {"columns": columns, "label_column": label}
+    odc.consortium.until_anchored(table_schema=schema)
+    other = odc.consortium.table(1, x2=[-999, *(index / 10 for index in range(39))])
+    asked = odc.at_terminal("round", other, typed="n").err.splitlines()
+    assert asked[-3].startswith("warning: column 'x2': -999 is in 1 rows")
+    assert asked[-2].startswith(f"Send this, from {other}, for")
+    unfit = odc("round", odc.consortium.table(1, x1=["old"] * 40), "--yes")
+    assert (unfit.code, "column 'x1', 40 data rows" in unfit.err) == (3, True)
+    assert all(member["uplink"] == "none" for member in odc.consortium.hospital_round.status()["members"])
+
+
+def test_a_round_is_of_the_collaboration_in_which_something_is_left_to_do(odc: Odc) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    first = odc.consortium.id
+    odc.consortium.publish(title="Second")
+    walked = odc("round", odc.consortium.table(1), "--yes", "--wait", "0").err
+    assert walked.startswith(f"Second ({odc.consortium.id[:8]})")
+    odc.consortium.app = None  # type: ignore[assignment]  # to predict, the analyst is not asked
+    predicted = odc("predict", odc.consortium.table(5))
+    assert (predicted.code, first[:8] in predicted.err) == (0, True)
 
 
 def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:

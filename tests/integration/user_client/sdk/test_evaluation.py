@@ -221,6 +221,20 @@ def test_the_same_rows_in_another_file_are_known_again(consortium: Consortium) -
     assert ours.evaluate(pa.table(rows(1))).kept_back
 
 
+def test_rows_that_were_sent_are_left_out_of_another_table(consortium: Consortium) -> None:
+    """Another export of it, in another order and with new rows: both models know the rows that were sent."""
+    ours = consortium.until_released(**KEEPING).hospital_round
+    ours.receive()
+    exported, new = pa.table(rows(1)), pa.table(rows(77))
+    found = ours.evaluate(pa.concat_tables([new, exported.take(list(range(39, -1, -1)))]))
+    assert (found.kept_back, found.left_out, found.rows) == (False, 30, 40 + 10)
+    again = ours.evaluate(new)
+    assert (again.left_out, again.rows) == (0, 40)
+    sent = [row for row in range(40) if row not in kept(ours)]
+    with pytest.raises(NothingKeptBackError, match="all 30 rows of this table were sent"):
+        ours.evaluate(exported.take(sent))
+
+
 def test_of_another_table_all_rows_count(consortium: Consortium) -> None:
     consortium.until_released(**KEEPING)
     ours = consortium.hospital_round
