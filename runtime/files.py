@@ -347,4 +347,6 @@ def read_text(path: Path) -> str:
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError:
-        raise UnreadableFileError(path, "not a text file") from None
+        error = UnreadableFileError(path, "not a text file in UTF-8")
+        error.hint = "save it as UTF-8, or name another file"
+        raise error from None

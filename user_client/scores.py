@@ -159,6 +159,8 @@ def too_few(labels: NDArray[Any], task: str, names: Sequence[str] = ()) -> str |
         return f"an interval needs {FEWEST_ROWS} rows{of_event}, got {rows}"
     if task == "classes":
         known, counts = np.unique(labels, return_counts=True)
+        if len(known) == 1:
+            return "these rows are all of one class"
         few, what = known[counts < FEWEST_OF_A_CLASS], "rows of each class"
     elif task == "multilabel":
         having = _one_by_one(labels, 8 * labels.dtype.itemsize).sum(axis=0)

@@ -153,7 +153,12 @@ def _keep(unit: Unit, row: Enrolled) -> tuple[RequestStatus, bool]:
     known = unit.enrolment(row.invitation_id)
     if known is not None:
         if known.request != row.request:
-            raise AlreadyExistsError("this invitation was already used with another key")
+            error = AlreadyExistsError("this invitation was already used with another key")
+            error.hint = (
+                "if it was not you, somebody else has it: telephone the lead institution, which rejects that"
+                " request and invites again"
+            )
+            raise error
         return _status(known), False
     unit.forget_unissued(row.role, row.party)
     if unit.count_pending() >= MAX_PENDING_ENROLMENTS:

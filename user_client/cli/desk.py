@@ -100,7 +100,9 @@ def agree_to_sign(terms: Terms, party: str, *, row_revealing: bool) -> bool:
         if not is_agreed(f"The model ({kinds}) lets members map rows of others back. Consent to that?"):
             raise declined("nothing was signed")
     if not is_agreed(f"Sign these terms for {party}?"):
-        raise declined("nothing was signed")
+        error = declined("nothing was signed")
+        error.hint = "`odc terms reject --reason TEXT` tells the others why; run the command again to sign"
+        raise error
     return terms.is_row_revealing
 
 

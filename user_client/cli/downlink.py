@@ -175,7 +175,11 @@ def predict(
             value["left_out"] = answering.left_out
         if unfit is not None:
             value["unfit"] = {"rows": len(unfit), "by_column": unfit.counts}
-        show(as_json, value, lambda: f"{rows - len(unfit or ())} predictions written to {out}")
+        show(as_json, value, lambda: _written(rows - len(unfit or ()), out))
+
+
+def _written(rows: int, out: Path) -> str:
+    return f"{rows:,} prediction{'' if rows == 1 else 's'} written to {out}"
 
 
 def _naming_skip_unfit(predicted: Iterator[pa.Table]) -> Iterator[pa.Table]:

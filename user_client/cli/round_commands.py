@@ -14,10 +14,12 @@ from metering.explanation import RoundBytes, RoundExplanation, in_words
 from metering.explanation import as_json as as_json_object
 from protocol.answers import Status
 from protocol.errors import InputError
+from protocol.messages import Receipt
 from protocol.suspicions import LIKELY_CAUSE
 from protocol.texts import visible
 from runtime.command_line import PATH, InOrder, as_json_option
 from runtime.standing import progress_words
+from runtime.terminal import minute
 from user_client.cli.desk import agree_to_send, prepared_in_words
 from user_client.cli.options import (
     collaboration_option,
@@ -177,6 +179,7 @@ def contribute(
         )
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json, running=True, accepted=True)
+        before = chosen.directory.find(Receipt)
         if table is not None:
             _refuse_to_drop_options(chosen.prepared, options)
             with reading(as_json, table, "preparing the table") as watched:
@@ -193,14 +196,12 @@ def contribute(
         "received_at": receipt.received_at,
         "uplink_digest": receipt.uplink_digest.hex(),
     }
-    show(
-        as_json,
-        value,
-        lambda: (
-            f"the analyst has received our {receipt.payload_bytes:,} bytes and signed a receipt\n"
-            "next: odc receive"
-        ),
-    )
+    said = f"the analyst has received our {receipt.payload_bytes:,} bytes and signed a receipt"
+    if receipt == before:
+        said = (
+            f"nothing was sent now: our one uplink of this round was received {minute(receipt.received_at)}"
+        )
+    show(as_json, value, lambda: f"{said}\nnext: odc receive")
 
 
 class StatusShown(TypedDict):

@@ -74,8 +74,9 @@ def where(session: Session) -> Where:
         "next": None,
     }
     if not session.is_joined():
-        step = "odc join" if session.home.invitation_path.exists() else "odc join INVITATION"
-        return {**found, "next": f"{step}, or the lead: odc consortium create"}
+        if session.home.invitation_path.exists():
+            return {**found, "next": "odc join, once the lead institution has approved our request"}
+        return {**found, "next": "odc join INVITATION, or the lead: odc consortium create"}
     membership = session.membership
     found |= {
         "party": membership.party,

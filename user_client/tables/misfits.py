@@ -164,6 +164,8 @@ def _fix(error: TableError, column: Column | None, table: pa.Table, rows: NDArra
     if isinstance(error, MissingColumnError):
         if (there := near_name(error.column, table.column_names)) is not None:
             return f"if the table's column '{there}' is meant, rename it to '{error.column}'"
+        if column is None:
+            return "add the column to the table: it is the label"
         return f"add the column to the table, or leave '{error.column}' out of the terms"
     if isinstance(error, EmptyFieldError):
         if column is None:
@@ -186,6 +188,8 @@ def _fix_of_levels(
     """Return what to do about texts that are no level; where all are none, another level is no help."""
     if {text.casefold() for text in texts} <= {level.casefold() for level in error.levels}:
         return "they differ from the levels in capitals alone: write them as the terms do"
+    if column is None and of_all:
+        return f"none of this column is a class of the label: write them as {' and '.join(error.levels)}"
     if column is None:
         return "correct the fields, or add them to the classes of the label in the terms"
     if of_all:

@@ -7,6 +7,8 @@ from typing import Final
 
 from protocol.texts import visible
 from runtime.terminal import minute
+from user_client.privacy import lattices
+from user_client.privacy.components import can_search
 from user_client.privacy.information import Information
 from user_client.privacy.isolation import Isolated
 from user_client.sdk.desk import Attack
@@ -21,8 +23,8 @@ OURS_ALONE: Final = (
 """What an institution cannot know from its own table."""
 NOTHING_FOUND: Final = "no warning: what was tried on our own rows found nothing in them; others may try more"
 IF_TOO_MUCH: Final = (
-    "if that is too much, send nothing, and ask the lead for terms of sums, with a dither, or with a smaller"
-    " latent_dim; `odc policy` sets how much attacks may find at most"
+    "if that is too much, send nothing, and ask the lead for terms of sums, with more dither, or with a"
+    " smaller latent_dim; `odc policy` sets how much attacks may find at most"
 )
 WORTH_A_WARNING: Final = 0.01
 """Least share of rows, beyond what guessing gives, that an attack rebuilds or finds again."""
@@ -124,9 +126,10 @@ def attacks_in_words(attacks: Sequence[Attack]) -> list[str]:
     """Return what the attacks on our own rows found, one line each."""
     lines = []
     if missing := [attack.name for attack in attacks if not attack.ran]:
+        absent = "" if lattices.available() and can_search() else "the extra [desk] is not installed, or "
         lines.append(
-            f"not tried on our own rows: {', '.join(missing)}: the extra [desk] is not installed, the"
-            " table is too small or too wide for it, or it needs a linear map"
+            f"not tried on our own rows: {', '.join(missing)}: {absent}the table is too small or too wide for"
+            " it, or it needs a linear map"
         )
     for attack in attacks:
         if not attack.ran:

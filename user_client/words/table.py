@@ -19,19 +19,21 @@ def misfits_in_words(found: Sequence[Misfit]) -> str:
 
 
 def checked_in_words(terms: Terms, found: CheckedTable, *, is_short: bool = False) -> str:
-    """Return how a table goes with terms, for people: what does not fit, or warnings first and then the rest.
+    """Return how a table goes with terms, for people: what does not fit, or what was found and warnings.
 
     Parameters
     ----------
     is_short : bool
-        Leave out of the counts the columns of which nothing is empty, clipped or a code.
+        For who is asked right below: warnings last, and without counts of columns of which nothing is empty,
+        clipped or a code.
     """
     if found.misfits:
         return misfits_in_words(found.misfits)
     warnings, rest = risk_in_words(terms, found)
     fits = f"the table fits: {found.rows:,} rows of {found.features:,} encoded features"
     counts = _counts_in_words(found.profile, is_short=is_short)
-    return "\n".join([*(f"warning: {line}" for line in warnings), fits, *rest, *counts])
+    marked = [f"warning: {line}" for line in warnings]
+    return "\n".join([fits, *rest, *counts, *marked] if is_short else [*marked, fits, *rest, *counts])
 
 
 def risk_in_words(terms: Terms, found: CheckedTable) -> tuple[list[str], list[str]]:

@@ -131,6 +131,7 @@ def test_one_row_tells_nothing_of_the_gain() -> None:
     found = compare(np.array([1]), np.array([[0.1, 0.9]]), np.array([[0.1, 0.9]]))
     assert (found.together, found.alone, found.gain_low, found.gain_high) == (1.0, 1.0, None, None)
     assert too_few(np.array([1]), "classes") == "an interval needs 10 rows, got 1"
+    assert too_few(np.ones(400, np.uint8), "classes") == "these rows are all of one class"
 
 
 @pytest.mark.parametrize(("of_one", "of_other", "is_told"), [(1, 1, False), (4, 90, False), (5, 90, True)])

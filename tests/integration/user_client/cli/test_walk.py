@@ -19,7 +19,7 @@ def test_whoever_waits_for_the_lead_is_told_so_and_the_lead_of_them(odc: Odc) ->
     odc("join", "i.json")
     waiting = odc("status")
     assert (waiting.code, "the lead institution has not approved yet" in waiting.err) == (5, True)
-    assert "next: odc join" in odc().out
+    assert "next: odc join, once the lead institution has approved our request" in odc().out
     assert odc(home=LEAD).out.splitlines()[1:] == [
         f"{HOSPITAL} waits for a certificate",
         "no collaboration names this institution yet",
@@ -172,7 +172,7 @@ def test_a_round_is_of_the_collaboration_in_which_something_is_left_to_do(odc: O
     assert (predicted.code, first[:8] in predicted.err) == (0, True)
 
 
-def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:
+def test_who_signs_has_seen_the_risk_with_warnings_last(odc: Odc) -> None:
     columns = [
         {"kind": "numeric", "name": name, "low": -4, "high": 4, "out_of_range": "clip"}
         for name in ("x0", "x1", "x2")
@@ -182,12 +182,12 @@ def test_who_signs_has_seen_the_risk_with_warnings_first(odc: Odc) -> None:
     table = odc.consortium.table(1, x2=[-999, *(index / 10 for index in range(39))])
     asked = odc.at_terminal("round", table, typed="n").err
     told = [
-        "warning: column 'x2': -999 is in 1 rows",
-        'ask the lead for terms with missing = ["", "-999"] in table_schema',
         "the table fits: 40 rows of 3 encoded features",
         "a model of your own rows alone has a ROC-AUC of",
         "who know the secret basis together, can in principle rebuild every value",
         "in 2 of 3 columns nothing is empty, clipped, another level or a code",
+        "warning: column 'x2': -999 is in 1 rows",
+        'ask the lead for terms with missing = ["", "-999"] in table_schema',
         f"Sign these terms for {HOSPITAL}?",
     ]
     places = [asked.find(words) for words in told]

@@ -95,6 +95,16 @@ def test_where_no_field_is_a_level_another_level_is_no_help() -> None:
     assert "other" not in found.fix
 
 
+def test_a_label_of_other_words_throughout_is_written_as_the_terms_do() -> None:
+    (found,) = found_in(*COLUMNS, ill=["0", "1", "0", "1", "0", "1"])
+    assert found.fix == "none of this column is a class of the label: write them as no and yes"
+
+
+def test_a_label_that_is_missing_cannot_be_left_out() -> None:
+    (missing,), _ = find_misfits(pa.table({"age": ["61"]}), schema("age"))
+    assert missing.fix == "add the column to the table: it is the label"
+
+
 def test_a_column_that_is_missing_names_the_one_that_may_be_meant() -> None:
     table = pa.table({" Age": ["61"], "ill": ["no"]})
     (near,), _ = find_misfits(table, schema("age"))
