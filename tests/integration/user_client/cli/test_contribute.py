@@ -52,3 +52,4 @@ def test_a_receipt_is_shown_again_without_a_question(odc: Odc) -> None:
     odc.consortium.until_anchored()
     first = odc("contribute", odc.consortium.table(1), "--yes", "--json")
     assert odc("contribute", "--json").json == first.json
+    assert "nothing was sent now: our one uplink of this round was received" in odc("contribute").out
