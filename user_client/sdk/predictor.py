@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,9 +31,10 @@ from user_client.sdk.joined_rows import own_group, require_whole_rows
 from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms, own_schema
-from user_client.sdk.unfit_rows import UnfitRows, predict_fitting
+from user_client.sdk.unfit_rows import UnfitRows, listed, predict_fitting
 from user_client.sdk.uplink import stored_basis, stored_own_map
 from user_client.tables import (
+    are_wholly_empty,
     decode_numbers,
     encode_rows,
     gathered,
@@ -249,13 +251,14 @@ class Predictor:
                 raise in_table from None
             unfit.note(in_table)
 
-        rows_before = 0
+        rows_before, empty = 0, array("q")
         for part in gathered(parts, self.schema.width):
             columns = {name: text_of(part, name) for name in keep}
             if rows_before == 0:
                 with suppress(FieldError):  # which comes again below
                     self.warn_of_strange(part)
             found = predict_fitting(part, self.schema, predicted, note)
+            empty.extend((np.flatnonzero(are_wholly_empty(part, self.schema)) + 1 + rows_before).tolist())
             if taken := columns.keys() & found.keys():
                 raise InputError(
                     f"column '{taken.pop()}' cannot be kept: the predictions have one of this name; rename it"
@@ -264,6 +267,8 @@ class Predictor:
             rows_before += part.num_rows
         if unfit is not None and unfit.first is not None and len(unfit) == rows_before:
             raise unfit.first
+        if empty:
+            log.warning("rows in which all fields that the model reads are empty: %s", listed(empty))
 
     def warn_of_strange(self, part: pa.Table) -> None:
         """Log which columns at the beginning of a table are likely not what the terms mean."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,10 +50,11 @@ class UnfitRows:
     @property
     def in_words(self) -> str:
         """Which rows these are, by column; never what is in them."""
-        return "; ".join(f"column '{name}' in {_listed(rows)}" for name, rows in self.by_column.items())
+        return "; ".join(f"column '{name}' in {listed(rows)}" for name, rows in self.by_column.items())
 
 
-def _listed(rows: list[int]) -> str:
+def listed(rows: Sequence[int]) -> str:
+    """Return how many rows these are, and the numbers of the first ones."""
     named = ", ".join(map(str, rows[:_NAMED_ROWS]))
     return f"{len(rows):,} (data row {named}{', ...' if len(rows) > _NAMED_ROWS else ''})"
 

@@ -3,7 +3,7 @@
 from user_client.tables.compared import remarks_on_distances, remarks_on_empty
 from user_client.tables.dialect import PLAIN, Dialect, parse_dialect
 from user_client.tables.draft import draft_schema
-from user_client.tables.emptiness import marked_rows
+from user_client.tables.emptiness import are_wholly_empty, marked_rows
 from user_client.tables.encode import (
     GROUPS,
     are_labelled,
@@ -34,6 +34,7 @@ __all__ = [
     "RowKeys",
     "Source",
     "are_labelled",
+    "are_wholly_empty",
     "beside",
     "decode_numbers",
     "digest_of",

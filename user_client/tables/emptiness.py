@@ -11,16 +11,32 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.labels import Task
-from user_client.tables.fields import Mask
+from protocol.table_schema import Schema
+from user_client.tables.fields import Mask, as_text, column_of, is_empty
 
 FEWEST: Final = 10
 """Empty fields, and rows of a group, below which nothing is said."""
 BY_CHANCE: Final = 5.7e-7
 """Chance below which emptiness goes with the label: that of five standard errors, on either side."""
 _NEGLIGIBLE: Final = 1e-12
+
+
+def are_wholly_empty(table: pa.Table, schema: Schema) -> Mask:
+    """Return which rows have no filled field in any column of the schema, (n,)."""
+    left = np.arange(table.num_rows)
+    for column in schema.columns:
+        if not len(left):
+            break
+        values = column_of(table, column.name)
+        some = values if len(left) == table.num_rows else values.take(pa.array(left))
+        left = left[is_empty(as_text(some), schema.missing_in(column))]
+    found = np.zeros(table.num_rows, np.bool_)
+    found[left] = True
+    return found
 
 
 def goes_with(empty_marked: int, marked: int, empty: int, rows: int) -> bool:

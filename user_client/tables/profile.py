@@ -39,6 +39,8 @@ NEARLY_ALL: Final = 0.9
 """Of a column of which a larger share is empty, an institution as good as lacks it."""
 FEWEST_FIELDS: Final = 20
 """Of fewer, chance alone may put so many outside."""
+FEWEST_OUTSIDE: Final = 5
+"""Chance does not put all of so many outside."""
 ROUNDED: Final = 0.06
 _SHOWN: Final = 3
 """So many levels of the terms are named."""
@@ -176,7 +178,7 @@ def strangeness(found: ColumnProfile, column: Column) -> str | None:
             " another name, or ask the lead for terms that say that we lack it ([[absent_columns]], which go"
             " with rows and not with sums)"
         )
-    if found.filled < FEWEST_FIELDS:
+    if found.filled < (FEWEST_OUTSIDE if found.clipped == found.filled else FEWEST_FIELDS):
         return None
     if isinstance(column, LevelsColumn) and column.other is not None:
         known = [level for level in column.levels if level != column.other]

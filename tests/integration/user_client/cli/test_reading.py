@@ -120,6 +120,11 @@ def test_a_table_in_another_unit_is_not_predicted_without_a_word(
     assert found.code == 0
     (said,) = caplog.messages
     assert said.startswith("in the first rows, column 'x0': 40 of 40 values lie outside of the range")
+    caplog.clear()
+    footed = consortium.table(5)
+    footed.write_text(footed.read_text() + ",,,\n" + "0.5,,,\n" + ",,,sum\n")
+    assert odc("predict", footed, "--force").code == 0
+    assert caplog.messages == ["rows in which all fields that the model reads are empty: 2 (data row 41, 43)"]
 
 
 def test_a_column_that_terms_cannot_have_is_named(odc: Odc) -> None:

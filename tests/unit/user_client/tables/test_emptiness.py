@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from protocol.table_schema import Schema
 from user_client.tables.draft import draft_schema
 from user_client.tables.draft_label import DraftedEvent
-from user_client.tables.emptiness import BY_CHANCE, goes_with, marked_rows
+from user_client.tables.emptiness import BY_CHANCE, are_wholly_empty, goes_with, marked_rows
 
 ROWS = 600
 
@@ -31,6 +32,15 @@ def drafted(table: pa.Table, **options: Any) -> tuple[dict[str, Any], list[str]]
     found = draft_schema(table, "ill", ["days"], **options)
     (column,) = found.content["columns"]
     return column, [one for one in found.remarks if "whether one is goes with the label" in one]
+
+
+def test_rows_without_any_filled_field_are_told_from_those_with_one() -> None:
+    columns = tuple({"kind": "numeric", "name": name, "low": 0, "high": 9} for name in ("a", "b"))
+    label = {"name": "y", "classes": ("no", "yes")}
+    schema = Schema.model_validate({"columns": columns, "label_column": label, "missing": ("", "n.d.")})
+    table = pa.table({"a": ["1", "", "n.d.", None], "b": [None, "2", "", "n.d."], "y": [""] * 4})
+    assert are_wholly_empty(table, schema).tolist() == [False, False, True, True]
+    assert are_wholly_empty(table.slice(0, 0), schema).tolist() == []
 
 
 @pytest.mark.parametrize("texts", [False, True])

@@ -91,7 +91,13 @@ def test_some_fields_beyond_the_terms_are_usual(beyond: int) -> None:
 
 def test_a_few_rows_are_not_judged() -> None:
     """As of the one patient that a prediction is for."""
-    assert said_of(["99"] * 19, ["Z99"] * 19) == []
+    assert said_of(["99"] * 18 + ["12"], ["Z99"] * 19) == []
+    assert said_of(["99"] * 4, ["Z99"] * 4) == []
+
+
+def test_of_few_rows_it_is_told_if_all_values_are_outside() -> None:
+    (hb,) = said_of(["99"] * 5 + [""], ["C50"] * 6)
+    assert hb.startswith("column 'hb': 5 of 5 values lie outside of the range")
 
 
 def test_a_column_most_of_which_is_other_at_the_lead_is_not_told() -> None:
