@@ -184,7 +184,14 @@ class Consortium:
         return csv(self.directory / f"rows-{seed}.csv", {**rows(seed), **changed})
 
     def until_contributed(self, **changed: Any) -> Consortium:
-        self.until_anchored(**changed)
+        self.until_joined().publish(**changed)
+        return self.contribute_all()
+
+    def contribute_all(self) -> Consortium:
+        """Take the terms that were published last to where all have contributed."""
+        for session in self.sessions:
+            session.round(self.id).accept(accept_row_revealing_model=self._reveals_rows)
+        self.lead_round.create_anchor()
         for seed, session in enumerate(self.sessions):
             session.round(self.id).prepare(self.table(seed))
             session.round(self.id).contribute()

@@ -22,7 +22,7 @@ from user_client.cli import (
     round_commands,
     sitting,
     terms,
-    walk,
+    where,
 )
 
 for command in checkpoints.COMMANDS:
@@ -30,7 +30,7 @@ for command in checkpoints.COMMANDS:
 _MODULES: Final = (
     access,
     desk,
-    walk,
+    where,
     round_commands,
     downlink,
     parts,

@@ -116,11 +116,11 @@ def app(
         if as_json:
             raise InputError("--json stands behind the command, or alone: odc COMMAND --json")
         return
-    from user_client.cli import walk
+    from user_client.cli import where
 
     with open_session(context) as session:
-        found = walk.where(session)
-    show(as_json, found, lambda: walk.where_in_words(found))
+        found = where.where(session)
+    show(as_json, found, lambda: where.where_in_words(found))
     if not as_json:
         click.echo("odc --help lists all commands", err=True)
 

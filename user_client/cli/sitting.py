@@ -18,10 +18,10 @@ from user_client.cli.desk import agree_to_send, agree_to_sign, does_not_fit
 from user_client.cli.options import can_ask, collaboration_option, open_session, round_of, show
 from user_client.cli.progress import busy, reading, upload_progress
 from user_client.cli.table_options import reads_table, table_argument
-from user_client.cli.walk import WAITING, news
+from user_client.cli.where import WAITING, news
 from user_client.errors import ConfirmationNeededError
 from user_client.sdk.corrections import differences
-from user_client.sdk.next_steps import NextStep, next_step, status_after, wait_for_terms
+from user_client.sdk.next_steps import NextStep, next_step, own_entry, status_after, wait_for_terms
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session
@@ -200,8 +200,8 @@ class _Sitting:
         return risk_in_words(self.chosen.terms, found)[0]
 
     def _is_uploading(self) -> bool:
-        ours = [row for row in self.status["members"] if row["party"] == self.chosen.party]
-        return any(row["uplink"] == "receiving" for row in ours)
+        ours = own_entry(self.status)
+        return ours is not None and ours["uplink"] == "receiving"
 
 
 def _under_way(step: NextStep) -> str:

@@ -55,7 +55,7 @@ class NextStep:
 
 def next_step(status: Status, directory: RoundDirectory) -> NextStep:
     """Return what comes next for us, by what the analyst reports and what is stored here."""
-    ours, state, you = _ours(status), status["state"], status["you"]
+    ours, state, you = own_entry(status), status["state"], status["you"]
     if directory.holds(DownlinkManifest):
         whose = " (a model of our own answers, of odc train)" if is_trained(directory) else ""
         kind: Kind = "predict" if _joined_group(directory) is None else "combine"
@@ -103,7 +103,8 @@ def _under_way(status: Status, ours: MemberStatus, directory: RoundDirectory) ->
     return NextStep("wait", f"odc wait, for {_awaited(status)}")
 
 
-def _ours(status: Status) -> MemberStatus | None:
+def own_entry(status: Status) -> MemberStatus | None:
+    """Return what the analyst says of us in a round; None if we are none of its members."""
     you = status["you"]
     return next((each for each in status["members"] if you and each["party"] == you["party"]), None)
 
@@ -211,5 +212,5 @@ def wait_for_change(
 
 def _of_us(status: Status) -> tuple[str, dict[str, object]]:
     """Return the state and our own line, without what moves all the time."""
-    ours: Mapping[str, object] = _ours(status) or {}
+    ours: Mapping[str, object] = own_entry(status) or {}
     return status["state"], {name: value for name, value in ours.items() if name not in MOVING}

@@ -219,8 +219,9 @@ def test_a_new_invitation_takes_the_place_of_one_that_expired(consortium: Consor
 def test_an_invitation_joins_one_key(consortium: Consortium) -> None:
     invitation = consortium.invitation()
     join(consortium.hospital, invitation)
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(AlreadyExistsError) as caught:
         join(consortium.session("thief"), invitation)
+    assert "somebody else has it: telephone the lead institution" in caught.value.hint
 
 
 def test_an_expired_invitation_is_refused(consortium: Consortium) -> None:

@@ -184,17 +184,6 @@ def test_with_noise_a_model_comes_back_that_is_good_enough(consortium: ThreeOfTh
     assert len(set(found)) == 1
 
 
-def again(consortium: ThreeOfThem, **terms: Any) -> None:
-    """Play another round of the same institutions until all have contributed the same rows."""
-    consortium.publish(**terms)
-    for session in consortium.sessions:
-        session.round(consortium.id).accept()
-    consortium.lead_round.create_anchor()
-    for seed, session in enumerate(consortium.sessions):
-        session.round(consortium.id).prepare(consortium.table(seed))
-        session.round(consortium.id).contribute()
-
-
 def noise_in(consortium: ThreeOfThem) -> NDArray[np.float64]:
     """Return what the total of a round differs by from that of the rows: 12 numbers of one deviation."""
     terms = consortium.hospital_round.terms
@@ -214,7 +203,8 @@ def test_the_total_has_as_much_noise_as_its_terms_say(consortium: ThreeOfThem) -
     consortium.until_contributed(**NOISY)
     noise = [noise_in(consortium)]
     for _ in range(2):
-        again(consortium, **NOISY)
+        consortium.publish(**NOISY)
+        consortium.contribute_all()
         noise.append(noise_in(consortium))
     terms = consortium.hospital_round.terms
     expected = SumsNoise(**NOISE).in_total(terms.table_schema.label_column, len(PARTIES))

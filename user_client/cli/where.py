@@ -30,8 +30,6 @@ from user_client.sdk.round import Round
 from user_client.sdk.session import Session, named
 from user_client.tables import Source
 
-_A_DAY_S: Final = 86_400.0
-
 _FIRST_OF_LEAD: Final = (
     "odc consortium invite PARTY, and once all have joined odc terms draft TABLE, which the analyst publishes"
 )
@@ -219,4 +217,4 @@ def news(
 
 
 COMMANDS: Final[tuple[click.Command, ...]] = (wait, doctor, conformance)
-"""The commands of this module that stand directly behind `odc`; `round` is added by its name."""
+"""The commands of this module that stand directly behind `odc`."""
