@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, expect
 from tests.harness.browser import Watched, origin_of, own_pages, visiting
 from tests.harness.consortium import WAIT_S, Consortium, rows
 from user_client.sdk import Session, invite, join
+from user_client.sdk.approval import reject
 
 OURS = "hospital-b"
 SIGNAL_LOST = "The leading axes hold less of our own score"
@@ -56,6 +57,7 @@ def test_the_lead_sees_who_waits_for_a_certificate(browser: Browser, made: Conso
     with opened(browser, made.lead.home.path) as seen:
         expect(seen.page.get_by_text("late-hospital waits for a certificate")).to_be_visible()
         seen.shot("own-waiting-for-a-certificate")
+    reject(made.lead, "late-hospital", "only to be seen")  # other tests find nobody waiting
 
 
 def test_a_consumer_consents_to_a_model_that_reveals_rows_and_to_sending_none(
