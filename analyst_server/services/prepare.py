@@ -173,8 +173,10 @@ def _cancel_replaced(unit: Unit, collaboration_id: str, now: int) -> None:
     """
     replaced = find(unit, collaboration_id)
     if replaced.now_in not in CAN_BE_REPLACED:
-        why = "its terms can be replaced until the first institution sends: cancel it, and publish others"
-        raise OutOfOrderError(replaced.state, Event.CANCEL, why)
+        why = "terms can be replaced until the first institution sends"
+        error = OutOfOrderError(replaced.state, "replace terms", why)
+        error.hint = "publish them as another collaboration, without --replaces, and cancel or close this one"
+        raise error
     move(unit, replaced, Event.CANCEL, at=now)
 
 

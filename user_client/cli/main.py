@@ -14,6 +14,7 @@ import click
 
 from protocol import __version__
 from protocol.errors import InputError
+from protocol.texts import visible
 from runtime.command_line import PATH, SETTINGS, InOrder, as_json_option, completion_option, version_option
 from runtime.start_up import loading
 from user_client.cli.options import (
@@ -23,7 +24,11 @@ from user_client.cli.options import (
     set_up_logging,
     show,
 )
+from user_client.errors import ConnectionFailedError
 
+_ATTEMPTS: Final = 2
+_TIMEOUT_S: Final = 5.0
+"""Whoever only asks where they are is told so soon, by what is stored here if the analyst is away."""
 _WITHOUT_NUMBERS: Final[Mapping[str, str]] = {
     "join": "access.join",
     "protect": "access.protect",
@@ -118,8 +123,13 @@ def app(
         return
     from user_client.cli import where
 
-    with open_session(context) as session:
-        found = where.where(session)
+    with open_session(context, attempts=_ATTEMPTS, timeout_s=_TIMEOUT_S) as session:
+        try:
+            found = where.where(session)
+        except ConnectionFailedError:
+            if not as_json:
+                click.echo(visible(where.known_here(session)))
+            raise
     show(as_json, found, lambda: where.where_in_words(found))
     if not as_json:
         click.echo("odc --help lists all commands", err=True)

@@ -94,13 +94,17 @@ def options_of(context: click.Context) -> Options:
 
 
 @contextmanager
-def open_session(context: click.Context, *, attempts: int = ATTEMPTS) -> Iterator[Session]:
-    """Yield the session of the institution the command was started for.
+def open_session(
+    context: click.Context, *, attempts: int = ATTEMPTS, timeout_s: float | None = None
+) -> Iterator[Session]:
+    """Yield the session of the institution the command was started for: see `Session`.
 
     After a command that connected to the analyst, our certificate is renewed if it ends soon.
     """
     options = options_of(context)
-    with Session(options.home, passphrase=options.passphrase, attempts=attempts) as session:
+    with Session(
+        options.home, passphrase=options.passphrase, attempts=attempts, timeout_s=timeout_s
+    ) as session:
         yield session
         if session.is_connected():
             renew_in_time(session)

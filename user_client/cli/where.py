@@ -9,7 +9,9 @@ import click
 
 from protocol.answers import Status
 from protocol.errors import InputError, ProtocolError
+from protocol.messages import Acceptance, DownlinkManifest, Receipt
 from protocol.states import State
+from protocol.terms import Terms
 from runtime.command_line import as_json_option
 from runtime.standing import progress_words
 from runtime.terminal import printable
@@ -21,11 +23,12 @@ from user_client.cli.options import (
 )
 from user_client.cli.progress import busy
 from user_client.cli.table_options import TABLE, reads_table
+from user_client.custody.round_directory import TERMS_FILE, RoundDirectory
 from user_client.errors import NotPreparedError
 from user_client.sdk.approval import waiting_requests
 from user_client.sdk.conformance import Check, try_analyst
 from user_client.sdk.doctor import Finding, examine
-from user_client.sdk.next_steps import next_step, wait_for_change
+from user_client.sdk.next_steps import next_step, prediction_in_words, wait_for_change
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session, named
 from user_client.tables import Source
@@ -102,11 +105,33 @@ def _standing(session: Session, row: Status) -> Standing:
     }
 
 
+def known_here(session: Session) -> str:
+    """Return what is known without the analyst, for people: who we are, and what we have of each round."""
+    ours = session.membership
+    lines = [_whoami(ours.party, ours.consortium, ours.analyst_url)]
+    for collaboration_id in session.home.collaborations_with(TERMS_FILE):
+        directory = RoundDirectory(session.home, collaboration_id)
+        title = printable(named(directory.load(Terms).title, collaboration_id))
+        if directory.holds(DownlinkManifest):
+            lines += [f"{title}: the model is here", f"  next: {prediction_in_words(directory)}"]
+        elif directory.holds(Receipt):
+            lines.append(f"{title}: the analyst has our uplink, and the model is not here yet")
+        elif directory.holds(Acceptance):
+            lines.append(f"{title}: we have signed the terms, and sent nothing")
+        else:
+            lines.append(f"{title}: we have read the terms, and not signed them")
+    return "\n".join([*lines, "the analyst does not answer, and may know more"])
+
+
+def _whoami(party: str, consortium: str | None, analyst: str | None) -> str:
+    return f"{party} in {printable(consortium or '')}, analyst {analyst}"
+
+
 def where_in_words(found: Where) -> str:
     """Return the same for people."""
     if found["party"] is None:
         return f"no membership in {found['home']}\nnext: {found['next']}"
-    lines = [f"{found['party']} in {printable(found['consortium'] or '')}, analyst {found['analyst']}"]
+    lines = [_whoami(found["party"], found["consortium"], found["analyst"])]
     if waiting := found["waiting_for_certificates"]:
         lines.append(f"{', '.join(waiting)} waits for a certificate")
     if not found["collaborations"]:

@@ -100,6 +100,7 @@ TOLD: Final = (
     "hidden_share",
     "collusion_error",
     "overlaps",
+    "copies",
     "attacks",
 )
 """Fields of ``prepared.json`` of which something goes into the desk report; `desk_report` says what."""

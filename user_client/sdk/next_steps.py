@@ -27,6 +27,10 @@ OURS: Final[frozenset[Kind]] = frozenset({"accept", "anchor", "contribute", "rec
 """Steps of the round that are for us to do now."""
 _LEADS_TO: Final[Mapping[Kind, State]] = {"accept": State.ENROLLING, "contribute": State.COLLECTING}
 """The state in which a round still is after such a step of ours, unless it was the last that was awaited."""
+_AFTER_CANCEL: Final = (
+    "the analyst has cancelled the collaboration, and erases what was sent: nothing is left to do in it."
+    " Other terms come as another collaboration, which `odc round TABLE` waits for"
+)
 _LOOKS_FOR_S: Final = 60.0
 """For so long we look with growing pauses where the analyst holds no answer until there is news."""
 
@@ -60,7 +64,9 @@ def next_step(status: Status, directory: RoundDirectory) -> NextStep:
         whose = " (a model of our own answers, of odc train)" if is_trained(directory) else ""
         kind: Kind = "predict" if _joined_group(directory) is None else "combine"
         return NextStep(kind, f"{prediction_in_words(directory)}{whose}")
-    if state in (State.CANCELLED, State.CLOSED) or ours is None or you is None:
+    if state == State.CANCELLED:
+        return NextStep("none", _AFTER_CANCEL)
+    if state == State.CLOSED or ours is None or you is None:
         return NextStep("none", f"the collaboration is {state}: nothing is left to do")
     if ours.get("excluded"):
         return NextStep("none", "the analyst's operator has excluded us from this round: ask why")

@@ -113,6 +113,10 @@ class SeenRows:
         own = (self._own, values.fingerprints(self._key))
         return _taking([own, *_looked_for(self._earlier, part, values)])
 
+    def copies(self) -> int:
+        """Return how many rows of the table equal one before them in every column."""
+        return sum(int((np.diff(some) == 0).sum()) for some in _ascending(self._own.rows()))
+
     def overlaps(self) -> list[Overlap]:
         """Return the earlier rounds to which rows of the table were sent, the oldest first."""
         known = [(each.directory, each.how_many_known()) for each in self._earlier]
@@ -122,7 +126,8 @@ class SeenRows:
     def store(self, directory: RoundDirectory, leaving: NDArray[np.bool_]) -> None:
         """Store the fingerprints of the rows that leave: ``leaving``, (n,), says which of the table do."""
         sent = self._own.rows().where(leaving)
-        directory.write_secret_of(RELEASE_FILE, chain([_BY_VALUES, self._key], _ascending(sent)))
+        ascending = (found.astype("<u8", copy=False).data for found in _ascending(sent))
+        directory.write_secret_of(RELEASE_FILE, chain([_BY_VALUES, self._key], ascending))
         directory.remove(OLD_RELEASE_FILE)
 
 
@@ -197,22 +202,23 @@ def _fingerprints(block: Matrix64) -> Fingerprints:
     return block.view(np.uint64)[:, 0]
 
 
-def _ascending(sent: Rows) -> Iterator[memoryview]:
+def _ascending(kept: Rows) -> Iterator[Fingerprints]:
     """Yield fingerprints in ascending order, which is none that tells the rows apart.
 
-    They are spread evenly over all numbers. So many of them are sorted in turns, each of which reads all.
+    They are spread evenly over all numbers. So many of them are sorted in turns, each of which reads all;
+    equal ones come in one turn.
     """
-    turns = -(-len(sent) // SORTED_AT_ONCE)
+    turns = -(-len(kept) // SORTED_AT_ONCE)
     for turn in range(turns):
         first, last = (2**64 * which // turns for which in (turn, turn + 1))
         found = np.concatenate(
             [
                 numbers[(numbers >= first) & (numbers <= last - 1)]
-                for numbers in map(_fingerprints, sent.blocks())
+                for numbers in map(_fingerprints, kept.blocks())
             ]
         )
         found.sort()
-        yield found.astype("<u8", copy=False).data
+        yield found
 
 
 @dataclass(frozen=True, repr=False)

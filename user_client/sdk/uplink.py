@@ -152,7 +152,8 @@ def _prepare_anew(
     how: dict[str, Any] = {"threshold": threshold, "level": level, "is_late": is_late}
     make = joining.made if joining else make_uplink
     made = make(terms, table, kept, anchor, options, scratch, party=party, **how)
-    prepared = replace(made.prepared, source=source(), overlaps=tuple(seen.overlaps()))
+    known: dict[str, Any] = {"overlaps": tuple(seen.overlaps()), "copies": seen.copies()}
+    prepared = replace(made.prepared, source=source(), **known)
     if made.exposed is not None:
         prepared = replace(prepared, would_pass=_would_pass(policy, made.exposed, prepared))
     kept_uplinks.keep(directory)

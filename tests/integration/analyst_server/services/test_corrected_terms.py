@@ -77,8 +77,9 @@ def test_corrected_terms_end_the_round_that_they_replace(world: World) -> None:
 def test_terms_cannot_be_replaced_once_somebody_sends(world: World) -> None:
     world.until_anchored()
     world.send(make_uplink(world.terms, HOSPITAL))
-    with pytest.raises(OutOfOrderError, match="until the first institution sends"):
+    with pytest.raises(OutOfOrderError, match="until the first institution sends") as caught:
         prepare.create(world.analyst, corrected(world))
+    assert "without --replaces" in (caught.value.hint or "")
     assert [row["collaboration_id"] for row in views.listing(world.analyst, None)] == [world.id]
     assert views.status(world.analyst, None, world.id)["state"] == "collecting"
 

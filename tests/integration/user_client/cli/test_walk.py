@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+import httpx
 import pytest
 
 from analyst_server.services import end
 from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
+from user_client.transport import connection
 
 
 def test_without_a_command_it_says_how_to_begin(odc: Odc) -> None:
@@ -102,6 +106,39 @@ def test_a_collaboration_that_was_cancelled_is_counted_and_not_shown(odc: Odc) -
         "cancelled, and not shown: 1 (odc --json names them)",
     ]
     assert [row["state"] for row in odc("--json").json["collaborations"]] == ["cancelled"]
+
+
+def away(request: httpx.Request) -> NoReturn:
+    raise httpx.ConnectError("refused", request=request)
+
+
+def test_without_the_analyst_it_says_what_is_known_here(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
+    def known() -> list[str]:
+        with monkeypatch.context() as patch:
+            patch.setattr(connection, "metered", lambda *_: lambda *_: httpx.MockTransport(away))
+            said = odc()
+        assert (said.code, "error: no answer from https://analyst" in said.err) == (7, True)
+        assert said.out.startswith(f"{HOSPITAL} in Heart, analyst https://analyst:8443\n")
+        return said.out.splitlines()[1:-1]
+
+    name = f"Readmission ({odc.consortium.until_joined().publish()[:8]})"
+    assert known() == []
+    odc("terms", "show")
+    assert known() == [f"{name}: we have read the terms, and not signed them"]
+    odc("terms", "accept")
+    assert known() == [f"{name}: we have signed the terms, and sent nothing"]
+    odc.consortium.contribute_all()
+    assert known() == [f"{name}: the analyst has our uplink, and the model is not here yet"]
+    odc.consortium.compute()
+    odc("receive")
+    assert known() == [f"{name}: the model is here", "  next: odc predict TABLE, odc evaluate TABLE"]
+
+
+def test_whoever_waits_is_told_what_a_cancellation_means(odc: Odc) -> None:
+    odc.consortium.until_anchored()
+    end.cancel(odc.consortium.analyst, odc.consortium.id)
+    said = odc("wait", "--collaboration", odc.consortium.id).out
+    assert "cancelled\nnext: the analyst has cancelled the collaboration, and erases what was sent" in said
 
 
 def test_a_table_that_cannot_be_read_is_told_before_terms_are_waited_for(odc: Odc) -> None:

@@ -153,7 +153,7 @@ def test_a_row_counts_once_wherever_its_fingerprint_is_and_however_often_it_was_
     header, *rows = path.read_text().splitlines()
     path.write_text("\n".join([header, *rows[:20], *rows[:2] * 10]) + "\n")
     consortium.until_anchored()
-    consortium.hospital_round.prepare(path)
+    assert consortium.hospital_round.prepare(path).copies == 20
     consortium.hospital_round.contribute()
     path.write_text("\n".join([header, *rows[10:], *rows[:1] * 3]) + "\n")
     (found,) = overlaps(consortium.hospital.home, read_table(path), apart_from="")
