@@ -202,19 +202,25 @@ def decode(kind: type[M], data: bytes) -> M:
     return message
 
 
+MOST_EXPLAINED: Final = 5
+"""So many fields of a message are said to be wrong at once."""
+
+
 def explain(error: ValidationError) -> str:
     """Say which fields are wrong and why, without repeating what was in them."""
     return "; ".join(f"{where}: {why}" for _, where, why in explained(error))
 
 
-def explained(error: ValidationError) -> list[tuple[tuple[int | str, ...], str, str]]:
+def explained(
+    error: ValidationError, *, most: int | None = MOST_EXPLAINED
+) -> list[tuple[tuple[int | str, ...], str, str]]:
     """Return the first fields that are wrong: where each stands, its name, and why it is wrong."""
     errors = error.errors(include_url=False, include_input=False)
     # an array ends at its first bad item, so that it then is too short says nothing
     holds_another = {item["loc"][:length] for item in errors for length in range(len(item["loc"]))}
     errors = [item for item in errors if item["type"] != "too_short" or item["loc"] not in holds_another]
     found = []
-    for item in errors[:5]:
+    for item in errors[:most]:
         # a field that should not be there has the name its sender chose: short, and without line breaks
         where = ".".join(repr(str(part)[:40])[1:-1] for part in item["loc"]) or "message"
         context = item.get("ctx", {})

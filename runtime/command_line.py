@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -17,12 +17,26 @@ SETTINGS: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "show_
 """The settings of a program, which its commands inherit."""
 
 
+_WHOLE: Final = 1000
+"""More characters than a sentence has."""
+
+
 class InOrder(click.Group):
-    """A group whose help lists its commands in the order in which they were added."""
+    """A group whose help lists its commands in the order in which they were added, each with a sentence."""
+
+    sections: Mapping[str, Sequence[str]] = {}
+    """The names of its commands by headings, in the order of the help; without any they have one heading."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         """Return the names of all commands."""
         return list(self.commands)
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them on as many lines as they take, where Click cuts them off at the end of the first."""
+        for heading, names in (self.sections or {"Commands": self.list_commands(context)}).items():
+            found = [(name, self.get_command(context, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl([(name, each.get_short_help_str(_WHOLE)) for name, each in found if each])
 
 
 as_json_option: Final = click.option("--json", "as_json", is_flag=True, help="print JSON for machines")

@@ -6,16 +6,18 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from protocol.codec import explained
+from protocol.codec import MOST_EXPLAINED, explained
 from protocol.drafts import fields_of_json, terms_of
 from protocol.errors import InputError, UnreadableFileError
 from protocol.terms import Terms
 from runtime.files import read_text
+from runtime.names import near_name
 
 _HEADER: Final = re.compile(r"^\s*(\[\[?)\s*([A-Za-z0-9_.-]+)\s*\]\]?")
 _KEY: Final = re.compile(r"^\s*([A-Za-z0-9_-]+)\s*=")
@@ -56,14 +58,47 @@ def checked_draft(draft: Mapping[str, Any], ids: Mapping[str, str], text: str, *
     try:
         return terms_of(draft, ids)
     except ValidationError as error:
-        places = dict(_places(text))
-        wrong = [
-            f"{_line(places, place or _field_in(why, places))}{f'{where}: ' if place else ''}{why}"
-            for place, where, why in explained(error)
-        ]
-        found = InputError(f"{named}: {'; '.join(wrong)}")
+        wrong = _wrong(error, dict(_places(text)))
+        more = [f"and {len(wrong) - MOST_EXPLAINED} more"] if len(wrong) > MOST_EXPLAINED else []
+        found = InputError(f"{named}: {'; '.join([*wrong[:MOST_EXPLAINED], *more])}")
         found.hint = "correct the file; `odc terms check TABLE --terms FILE` checks it before it is published"
         raise found from None
+
+
+def _wrong(error: ValidationError, places: Mapping[Place, int]) -> list[str]:
+    """Return a sentence for each field that is wrong: its line if it has one, its name, and why."""
+    meant = _meant(error)
+    instead = {(*place[:-1], name) for place, name in meant.items()}
+    found = []
+    for place, where, why in explained(error, most=None):
+        if place in instead:  # it is there, misspelt
+            continue
+        if place in meant:
+            why = "there is no such field" + (f": did you mean '{meant[place]}'?" if meant[place] else "")
+        found.append(f"{_line(places, place or _field_in(why, places))}{f'{where}: ' if place else ''}{why}")
+    return found
+
+
+def _meant(error: ValidationError) -> dict[Place, str | None]:
+    """Return where fields stand that terms do not have, and which field each of them may be meant for."""
+    errors = error.errors(include_url=False, include_input=False)
+    missing = [item["loc"] for item in errors if item["type"] == "missing"]
+    found: dict[Place, str | None] = {}
+    for item in errors:
+        if item["type"] == "extra_forbidden":
+            *table, name = item["loc"]
+            beside = [str(place[-1]) for place in missing if [*place[:-1]] == table]
+            found[item["loc"]] = near_name(str(name), beside) or near_name(str(name), _fields() - {name})
+    return found
+
+
+@cache
+def _fields() -> frozenset[str]:
+    """Return the names of all fields in terms, whatever they are part of."""
+    schema = Terms.model_json_schema()
+    return frozenset(
+        name for part in (schema, *schema["$defs"].values()) for name in part.get("properties", ())
+    )
 
 
 def _places(text: str) -> Iterator[tuple[Place, int]]:
@@ -88,7 +123,7 @@ def _field_in(why: str, places: Collection[Place]) -> Place:
     return next(((word,) for word in words if (word,) in places), ())
 
 
-def _line(places: dict[Place, int], wanted: Place) -> str:
+def _line(places: Mapping[Place, int], wanted: Place) -> str:
     """Return the line of the nearest place that holds the wanted one; the wanted may name kinds between."""
     holding = [place for place in places if _is_within(wanted, place)]
     return f"line {places[max(holding, key=len)]}, " if holding else ""

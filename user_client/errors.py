@@ -44,11 +44,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from protocol.errors import InputError, MalformedMessageError, OdcError, TrustError
+from runtime.names import near_name
 from runtime.terminal import LocalError
 
 if TYPE_CHECKING:
@@ -292,15 +292,6 @@ class TableError(InputError):
     hint = "`odc terms show` lists the columns; correct the table and run the command again"
 
 
-def near_name(name: str, there: Sequence[str]) -> str | None:
-    """Return which of some names may be meant with another, None if none is alike."""
-    known = {each.strip().lower(): each for each in there}
-    near = difflib.get_close_matches(name.strip().lower(), known, 1, _ALIKE)
-    return known[near[0]] if near else None
-
-
-_ALIKE: Final = 0.8
-"""From this share of equal letters on, two names may be one: `age` is not `stage`."""
 _NAMED_COLUMNS: Final = 8
 """A message names so many columns of a table at most."""
 

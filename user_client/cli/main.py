@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from itertools import islice
@@ -76,6 +76,22 @@ class _Commands(Mapping[str, click.Command]):
 
 class _Odc(InOrder):
     """Takes the options of every command behind a command as well, and loads the one that was typed."""
+
+    sections: Mapping[str, Sequence[str]] = {
+        "A round": (
+            "round", "wait", "status", "terms", "anchor", "prepare", "contribute", "receive",
+        ),
+        "With the model": (
+            "predict", "evaluate", "explain", "coefficients", "cohort", "export", "serve", "train", "part",
+        ),
+        "Membership": (
+            "join", "renew", "protect", "certificates", "revocations", "trust-analyst", "token", "consortium",
+        ),
+        "What left, and what others did": (
+            "policy", "releases", "report", "ledger", "evidence", "forget",
+        ),
+        "This machine and the analyst": ("ui", "doctor", "conformance", "version"),
+    }  # fmt: skip
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(context, options_first(args))

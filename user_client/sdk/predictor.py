@@ -24,7 +24,7 @@ from user_client.custody.round_directory import (
     TRAINED_MODEL_FILE,
     RoundDirectory,
 )
-from user_client.errors import FieldError, NotPreparedError, PartsNeededError
+from user_client.errors import FieldError, MissingColumnError, NotPreparedError, PartsNeededError
 from user_client.onnx_model.process import Model
 from user_client.sdk.downlink import check_basis, own_model
 from user_client.sdk.joined_rows import own_group, require_whole_rows
@@ -253,6 +253,8 @@ class Predictor:
 
         rows_before, empty = 0, array("q")
         for part in gathered(parts, self.schema.width):
+            if absent := [name for name in keep if name not in part.column_names]:
+                raise MissingColumnError(absent[0], part.column_names)
             columns = {name: text_of(part, name) for name in keep}
             if rows_before == 0:
                 with suppress(FieldError):  # which comes again below

@@ -15,7 +15,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
 from protocol.drafts import key_twice
-from user_client.errors import FieldError, near_name
+from runtime.names import near_name
+from user_client.errors import FieldError
 from user_client.service.content import columns_of
 
 _MEMBERS: Final = ("rows", "thresholds", "interval", "skip_unfit")

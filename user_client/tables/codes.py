@@ -17,8 +17,8 @@ CODES: Final = frozenset(
     sign * code
     for sign in (-1, 1)
     for code in (9, 88, 98, 99, 888, 988, 998, 999, 8888, 9998, 9999, 88888, 99998, 99999, 999999)
-)
-"""Numbers that tables use for "not known"."""
+) | {0}
+"""Numbers that tables use for "not known": 0 too, as for the blood pressure of somebody alive."""
 DATE_CODES: Final = {
     float((day - date(1970, 1, 1)).days): day.isoformat()
     for day in (
@@ -37,22 +37,39 @@ DATE_CODES: Final = {
 """Days since 1970-01-01 that tables use for "not known", and how they are written."""
 FAR: Final = 1.0
 """A code stands at least this many times the spread of all other numbers away from them."""
-_OUTERMOST: Final = 2
+_NEXT_TO_ZERO: Final = 12
+"""So many different numbers after 0 say how far apart the smallest ones are."""
+_GAP: Final = 5.0
+"""A 0 that is so many times as far from the next number as those are from each other is none of them."""
+_OUTERMOST: Final = 1 + _NEXT_TO_ZERO
 """So many different numbers at either end say whether the first or the last stands apart from all others."""
 
 
 def far_codes(distinct: Matrix64, codes: Collection[float]) -> Iterator[float]:
     """Yield the first and the last of ascending numbers if they are codes that stand apart from all others.
 
-    They are far from these, or the only number below 0, as -9 of a laboratory value.
+    They are far from these, or the only number below 0, as -9 of a laboratory value. A 0 must be far by the
+    measure of the numbers next to it: 0 of 0, 1 and 2 is a count, and 0 of 0, 50 and 100 a dose.
     """
     for code in (distinct[0], distinct[-1]):
         others = distinct[distinct != code]
         if code in codes and len(others) > 1:
             spread = others[-1] - others[0]
             distance = others[0] - code if code < others[0] else code - others[-1]
-            if distance >= FAR * spread or code < 0 <= others[0]:
+            if code == 0:
+                is_apart = _is_apart_from_zero(others)
+            else:
+                is_apart = distance >= FAR * spread or code < 0 <= others[0]
+            if is_apart:
                 yield float(code)
+
+
+def _is_apart_from_zero(others: Matrix64) -> bool:
+    """Return whether a gap lies between 0 and other numbers, in ascending order."""
+    nearest = others[:_NEXT_TO_ZERO]
+    if len(nearest) < _NEXT_TO_ZERO or nearest[0] < 0:
+        return False
+    return bool(nearest[0] >= _GAP * np.median(np.diff(nearest)))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from protocol.labels import MultiLabel
 from protocol.table_schema import CENTRED_COLUMNS, Column, LevelsColumn, OrdinalColumn, Schema
+from runtime.names import near_name
 from user_client.errors import (
     EmptyFieldError,
     FieldError,
@@ -25,7 +26,6 @@ from user_client.errors import (
     NotANumberError,
     TableError,
     UnknownLevelError,
-    near_name,
 )
 from user_client.tables.dates import dates_in
 from user_client.tables.dirty import limits_in_words

@@ -153,7 +153,8 @@ class ColumnProfile:
         if getattr(column, "since", None) is not None:  # no code is a duration
             return
         if self._ends is None:
-            self._ends = Ends(CODES if getattr(column, "dates", None) is None else DATE_CODES)
+            codes = CODES if isinstance(column, CENTRED_COLUMNS) else CODES - {0}  # else for all columns
+            self._ends = Ends(codes if getattr(column, "dates", None) is None else DATE_CODES)
         known = np.where(empty, np.nan, numbers) if empty.any() else numbers
         self._ends.add(known, lambda some: as_text(values.filter(pa.array(some))))
         self.codes = self._ends.far()

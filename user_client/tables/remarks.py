@@ -126,10 +126,11 @@ def _remarks_on_numbers(
     distinct, counts = np.unique(known, return_counts=True)
     for code in far_codes(distinct, CODES):
         count, written = int(counts[distinct == code][0]), _written(values, code)
+        everywhere = f", or with --missing {quote(written)} if it means so in every column" if code else ""
         yield (
-            f"{name}: {code:g} is in {count} rows, apart from all other numbers; if it means that"
-            f" the number is not known, draft again with --missing-in {quote(f'{name}={written}')},"
-            f" or with --missing {quote(written)} if it means so in every column"
+            f"{name}: {code:g} is in {count} row{'' if count == 1 else 's'}, apart from all other numbers; if"
+            " it means that the number is not known, draft again with --missing-in"
+            f" {quote(f'{name}={written}')}{everywhere}"
         )
         known = known[known != code]
     is_whole = bool(np.all(distinct == np.round(distinct)))

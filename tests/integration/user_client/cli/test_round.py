@@ -211,6 +211,7 @@ def test_predictions_keep_the_columns_that_say_whose_they_are(odc: Odc) -> None:
     odc("receive")
     numbers = [f"00{row}" for row in range(40)]
     table = odc.consortium.table(5, patient=numbers, ward=["a"] * 40)
+    assert "the table has the column 'patient'" in odc("predict", table, "--keep", "patiens").err
     assert odc("predict", table, "--keep", "patient", "--keep", "ward").code == 0
     with (odc.consortium.directory / "predictions.csv").open() as file:
         found = list(csv.DictReader(file))

@@ -49,7 +49,7 @@ def test_a_draft_names_the_analysts_key_where_it_is_known(odc: Odc) -> None:
 def test_a_draft_names_what_a_person_should_look_at(odc: Odc) -> None:
     table = odc.consortium.table(1, x2=[-999, *range(39)])
     drafted = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--latent-dim", "3")
-    assert "look at x2: -999 is in 1 rows" in drafted.out
+    assert "look at x2: -999 is in 1 row," in drafted.out
     assert "look at latent_dim 3: as many as there are features" in drafted.out
     assert "a model of your own rows alone has a ROC-AUC of" in drafted.out
     again = odc("terms", "draft", table, "--label", "y", "--party", LEAD, "--missing", "-999", "--force")
@@ -420,6 +420,9 @@ def test_a_draft_is_checked_against_a_table_before_it_is_published(odc: Odc) -> 
         (('rep_dtype = "i1"', 'rep_dtype = "i2"'), "rep_dtype", "'f2', 'f4'"),
         (("\nlatent_dim = ", "\nlatent_dim = 9"), "latent_dim", ", latent_dim must be at most the 3 encoded"),
         (("rows = 3", "rows = 2"), "[anchor]", ", the anchor needs at least as many rows as the 3"),
+        (("\nlatent_dim = ", "\nlatent_dims = "), "latent_dims", "no such field: did you mean 'latent_dim'?"),
+        (("\nhold_out = ", "\nhold_uot = "), "hold_uot", "no such field: did you mean 'hold_out'?"),
+        (("\nhold_out = ", "\nsomething = "), "something", "there is no such field"),
     ],
 )
 def test_a_mistake_in_a_draft_has_a_line_and_the_allowed_values(

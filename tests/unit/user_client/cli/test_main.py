@@ -52,6 +52,14 @@ def test_every_command_says_what_it_does(path: tuple[str, ...]) -> None:
     assert command.help
 
 
+def test_the_help_has_each_command_once_and_its_whole_sentence() -> None:
+    under_headings = [name for names in type(app).sections.values() for name in names]
+    assert sorted(under_headings) == sorted(app.commands)
+    said = CliRunner().invoke(app, ["--help"]).output
+    assert "..." not in said.partition("A round:")[2]
+    assert "Walk a round: read and sign the terms, anchor (the lead), prepare" in " ".join(said.split())
+
+
 def test_the_promised_commands_are_there() -> None:
     promised = {
         ("consortium", "create"),
@@ -241,7 +249,7 @@ def test_options_of_every_command_may_stand_behind_it(
 def test_who_interrupts_a_command_is_told_that_it_can_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(main_module, "open_session", interrupted)

@@ -50,6 +50,24 @@ def test_what_the_terms_take_for_an_empty_field_is_no_code() -> None:
     assert (found.codes, found.empty, found.imputed) == ([], 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("others", "is_code"),
+    [
+        ([*range(44, 90)], True),  # a blood pressure
+        ([one / 10 for one in range(182, 400)], True),  # a body mass index
+        ([*range(1, 40)], False),  # a count
+        ([*range(50, 1050, 50)], False),  # a dose
+        ([114, 401, 594, 914, 991, 1055, 1086, 1151, 1173, 1409, 1424, 1455, 1471], False),  # a gain of some
+        ([*range(44, 50)], False),  # too few to say
+        ([-5, *range(44, 90)], False),
+    ],
+)
+def test_a_zero_is_a_code_where_a_gap_lies_behind_it(others: list[float], is_code: bool) -> None:
+    codes = [FarCode(("0",), 2)] if is_code else []
+    assert found_in([0, 0, *others], RANGE).codes == codes
+    assert found_in([0, 0, *others], NUMERIC).codes == []  # its codes would be those of every column
+
+
 def test_a_day_that_stands_for_none_is_found() -> None:
     days = [f"2020-01-{day:02}" for day in range(1, 20)]
     assert found_in(["1900-01-01", *days], DAYS).codes == [FarCode(("1900-01-01",), 1)]
@@ -82,7 +100,7 @@ def test_the_line_of_the_terms_keeps_what_is_there(
 @pytest.mark.parametrize("seed", range(20))
 def test_reading_part_by_part_finds_what_reading_at_once_does(seed: int, distinct: int) -> None:
     rng = np.random.default_rng(seed)
-    numbers = rng.choice([-999.0, 999.0, -9.0, 98.0], 60)
+    numbers = rng.choice([-999.0, 999.0, -9.0, 98.0, -30.0], 60)
     numbers = np.where(rng.random(60) < 0.08, numbers, rng.integers(0, distinct, 60) / 2)
     numbers[rng.random(60) < 0.1] = np.nan
     text = pa.chunked_array([pa.array([str(number) for number in numbers])])
