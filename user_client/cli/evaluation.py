@@ -33,7 +33,7 @@ from user_client.sdk.evaluation import Evaluation
 from user_client.sdk.joined_rows import own_group
 from user_client.sdk.shared_rows import is_trained
 from user_client.tables import Source
-from user_client.words import local_fit_in_words, trained_in_words
+from user_client.words import alignment_in_words, local_fit_in_words, trained_in_words
 
 _JUDGED: Final = (
     "judgement",
@@ -44,8 +44,10 @@ _JUDGED: Final = (
     "far_rows",
     "groups",
     "joined_rows",
+    "alignment",
+    "parity_gap",
 )
-"""The results that are shown in words of their own."""
+"""The results that are shown in words of their own, or to machines alone."""
 _UNCLEAR: Final = "whether that is a gain is unclear: "
 _VERDICTS: Final = {
     "gain": "the gain is clear: on rows like these, the collaboration predicts better than you do alone",
@@ -159,6 +161,7 @@ def _report_text(
         lines.append("the analyst has measured:")
         lines += [f"  {line}" for line in _judgement_lines(found["results"].get("judgement") or {})]
         lines += [f"  {line}" for line in training_in_words(found["results"])]
+        lines += [f"  {line}" for line in alignment_in_words(found["results"].get("alignment") or {})]
         other = {key: value for key, value in found["results"].items() if key not in _JUDGED}
         lines += [f"  {name}: {value}" for name, value in _flat(other)]
     if found["member_scores"]:
@@ -204,6 +207,8 @@ def _flat(value: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

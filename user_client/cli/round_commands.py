@@ -15,8 +15,6 @@ from metering.explanation import as_json as as_json_object
 from protocol.answers import Status
 from protocol.errors import InputError
 from protocol.messages import Receipt
-from protocol.suspicions import LIKELY_CAUSE
-from protocol.texts import visible
 from runtime.command_line import PATH, InOrder, as_json_option
 from runtime.standing import progress_words
 from runtime.terminal import minute
@@ -39,7 +37,7 @@ from user_client.sdk.own_bytes import explain_bytes
 from user_client.sdk.prepared import Prepared
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.tables import Source
-from user_client.words import dangers
+from user_client.words import dangers, suspected_in_words
 
 anchor = InOrder("anchor", help="The anchor, which the lead institution creates.")
 
@@ -278,15 +276,12 @@ def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | Non
 
 def _suspicions(row: Status) -> list[str]:
     """Return whom the analyst suspects, of what, and what follows, in lines."""
-    lines = []
-    for member in row["members"]:
-        if suspected := member.get("suspected"):
-            cause = LIKELY_CAUSE.get(suspected["assumption"], "the analyst names a cause that we do not know")
-            lines.append(f"  suspected by the analyst: {member['party']}: {cause}")
-            lines.append(f"    its anchor representation {visible(suspected['evidence'])}")
-            if member.get("left_out"):
-                lines.append("    the model is trained without its rows")
-    return lines
+    return [
+        f"  {line}"
+        for member in row["members"]
+        if (suspected := member.get("suspected"))
+        for line in suspected_in_words(member["party"], suspected, is_left_out=member.get("left_out", False))
+    ]
 
 
 def _refuse_to_drop_options(prepared: Prepared | None, options: PrivacyOptions) -> None:

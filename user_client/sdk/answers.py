@@ -47,6 +47,12 @@ _REPORT: Final[Mapping[str, tuple[type, ...]]] = {
     "results": (dict, _NONE),
     "member_scores": (list,),
 }
+_ALIGNMENT: Final[Mapping[str, tuple[type, ...]]] = {
+    "concordance_gap": (float, int),
+    "party_gaps": (dict,),
+    "suspicions": (list,),
+    "left_out": (list,),
+}
 
 
 def status_in(value: object) -> Status:
@@ -81,7 +87,15 @@ def statuses_in(value: object) -> list[Status]:
 def report_in(value: object) -> MemberReport:
     """Return the report of a collaboration in an answer; raises `MalformedMessageError`."""
     found = _with("report", value, _REPORT, needed=("state", "results"))
-    _with("report", found["results"] or {}, {"judgement": (dict, _NONE)}, needed=())
+    results = _with(
+        "report", found["results"] or {}, {"judgement": (dict, _NONE), "alignment": (dict,)}, needed=()
+    )
+    aligned = _with("report", results.get("alignment", {}), _ALIGNMENT, needed=())
+    if gaps := aligned.get("party_gaps"):
+        _with("report", aligned, _ALIGNMENT, needed=("concordance_gap",))
+        _with("report", gaps, dict.fromkeys(gaps, (float, int)), needed=())
+    for suspicion in aligned.get("suspicions", ()):
+        _with("report", suspicion, {**_SUSPECTED, "party": (str,)}, needed=(*_SUSPECTED, "party"))
     return cast("MemberReport", found)
 
 

@@ -156,10 +156,9 @@ def _risk(prepared: Prepared) -> list[str]:
     if energy := float(np.square(values).sum()):
         shares = np.cumsum(np.square(values)) / energy
         first = [str(1 + int((shares < share).sum())) for share in (0.5, 0.9, 0.99)]
-        shown = " ".join(f"{value:.3g}" for value in values[:6])
         lines.append(
-            f"singular values {shown}{' ...' if len(values) > 6 else ''};"
-            f" 50 %, 90 % and 99 % of their squares are in the first {first[0]}, {first[1]} and {first[2]}"
+            f"of {len(values)} directions, the first {first[0]} carry half of the rows' squared length,"
+            f" {first[1]} carry 90 % and {first[2]} carry 99 %"
         )
     return lines
 

@@ -17,6 +17,7 @@ from user_client.secret.signal import Signal
 from user_client.words import (
     IF_TOO_MUCH,
     NOTHING_FOUND,
+    alignment_in_words,
     dangers,
     local_fit_in_words,
     signal_in_words,
@@ -150,3 +151,18 @@ def test_rows_that_are_copies_are_counted_in_what_would_leave() -> None:
 def test_without_rows_there_is_the_danger_to_be_a_consumer_alone() -> None:
     (danger,) = dangers(prepared(rows=0, table_rows=0, information=None, attacks=()))
     assert "is a consumer in this round for good" in danger
+
+
+def test_what_the_alignment_has_found_is_said_without_jargon() -> None:
+    gaps = {"hospital-a": 0.25, "hospital-b": 0.5}
+    suspicion = {"party": "hospital-b", "assumption": "orthonormal", "evidence": "is stretched", "rows": 3}
+    found = {"concordance_gap": 0.5, "party_gaps": gaps, "spectrum_spread": gaps, "suspicions": [suspicion]}
+    agreed, *suspected = alignment_in_words(found)
+    assert agreed == "aligned, the institutions' anchors differ by 5.0e-01 of their size, most at hospital-b"
+    assert suspected[0].startswith(
+        "suspected by the analyst: hospital-b: its basis does not have orthonormal"
+    )
+    assert suspected[1:] == ["  its anchor representation is stretched"]
+    *_, last = alignment_in_words({**found, "left_out": ["hospital-b"]})
+    assert last == "  the model is trained without its rows"
+    assert alignment_in_words({}) == []

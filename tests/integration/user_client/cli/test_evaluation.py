@@ -124,7 +124,8 @@ def test_the_report_shows_what_both_sides_have_measured(odc: Odc) -> None:
     before = odc("report").out
     assert "Readmission: released, alignment isotropic, l = 3 of 3 features" in before
     assert "we have not evaluated it yet" in before
-    assert "alignment, concordance gap: " in before
+    assert "aligned, the institutions' anchors differ by " in before
+    assert "parity" not in before
     assert re.search(r"rows held out inside the parties: ROC-AUC \d", before)
     assert "judgement" not in before
     odc("evaluate", "rows-1.csv", "--send")
