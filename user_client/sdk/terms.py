@@ -6,11 +6,13 @@ import hashlib
 import logging
 import secrets
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from numpy.typing import NDArray
 
 from protocol.codec import decode, digest
 from protocol.consent import plain_words_digest
@@ -18,6 +20,7 @@ from protocol.envelope import SealingKey, Signed
 from protocol.errors import ConsentMissingError, NotPermittedError, TermsMismatchError
 from protocol.invitation import Rejection
 from protocol.joined_rows import JoinedRows
+from protocol.labels import Task
 from protocol.messages import Acceptance
 from protocol.operations import ACCEPT_TERMS, FETCH_TERMS, REJECT_TERMS
 from protocol.table_schema import Schema
@@ -65,6 +68,11 @@ from user_client.tables import (
 )
 
 log = logging.getLogger(__name__)
+
+_NO_ROWS: Final = (
+    "the table has no rows: who sends it gets the model without contributing to it, as a consumer"
+    " (`odc contribute --consumer`)"
+)
 
 
 @dataclass(frozen=True)
@@ -161,7 +169,7 @@ def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable, party
     if terms.sums is not None and (too_few := sums_limits.misfits(terms, terms.sums, table.labels)):
         return CheckedTable(len(table.rows), schema.width, too_few, None, None, [])
     if not len(table.rows):
-        return CheckedTable(0, schema.width, [], None, None, found_in)
+        return CheckedTable(0, schema.width, [], None, None, found_in, remarks=(_NO_ROWS,))
     numbers = measured(table.rows)
     targets = score_targets(table.labels, table.task)
     told = targets.take(numbers) if targets else None
@@ -179,6 +187,7 @@ def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable, party
             *remarks_on_distances(found_in, schema),
             *remarks_on_empty(found_in, schema, [int(one.sum()) for one in groups], len(table.rows)),
             *unused.warnings(),
+            *_remarks_on_labels(table.labels, table.task),
         ),
         unused=unused,
     )
@@ -205,6 +214,18 @@ def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable, party
         banded=banded_by(schema, some, told, bends) if told is not None else {},
         to_choose_from=_to_choose_from(terms, score, all_axes) if score else (),
     )
+
+
+def _remarks_on_labels(labels: NDArray[Any], task: Task) -> Iterator[str]:
+    """Yield a sentence if these labels alone say nothing."""
+    if task == "survival":
+        if labels.max() <= 0:
+            yield "the event happened in none of the rows: alone they say nothing about when it does"
+    elif labels.min() == labels.max():
+        yield (
+            f"all {len(labels):,} rows have the same label: look at how it is written; if it is right, they"
+            " say nothing about it alone, and `odc evaluate` has nothing to compare with"
+        )
 
 
 def _to_choose_from(terms: Terms, score: OwnScore, axes: Matrix64) -> tuple[Kept, ...]:
