@@ -19,12 +19,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from analyst_server.blobs import DirectoryBlobs, id_of, only_server
 from analyst_server.installation import STORES_FILE, require_noted_stores
-from analyst_server.services.end import ENDED
 from analyst_server.services.own_arrays import elsewhere
 from analyst_server.settings import Settings
 from analyst_server.store import Records, require_known_copy, store_id_in
 from protocol import __version__
 from protocol.errors import InputError, StorageError, UnreadableFileError
+from protocol.states import ENDED
 from runtime.files import make_directory, read_bytes, write_whole
 from runtime.storage import storage_error
 

@@ -49,7 +49,7 @@ from analyst_server.services.analyst import Analyst
 from protocol import __version__
 from protocol.errors import InputError
 from protocol.invitation import Invitation
-from protocol.states import State
+from protocol.states import ENDED, State
 from runtime.command_line import PATH, SETTINGS, InOrder, as_json_option, completion_option, version_option
 from runtime.drafts import terms_of_draft
 from runtime.files import read_text
@@ -343,7 +343,7 @@ def cancel(collaboration_id: str, data_dir: Path | None, yes: bool, as_json: boo
     analyst, collaboration_id = _open_at(data_dir, collaboration_id)
     row = views.status(analyst, None, collaboration_id)
     sent = [member["party"] for member in row["members"] if member["uplink"] == "received"]
-    if sent and not yes and row["state"] not in (State.RELEASED, *end.ENDED):
+    if sent and not yes and row["state"] not in (State.RELEASED, *ENDED):
         error = InputError(f"{', '.join(sent)} sent to this round already, and cancelling erases it for good")
         error.hint = "to give it up all the same: --yes"
         raise error

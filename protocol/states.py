@@ -33,6 +33,10 @@ COMPUTING: Final = frozenset({State.SEALED, State.ALIGNING, State.TRAINING})
 """While a worker of the analyst computes the round, or holds its result back."""
 
 
+ENDED: Final = (State.CLOSED, State.CANCELLED)
+"""Nothing follows these."""
+
+
 class Event(StrEnum):
     """What can happen to a collaboration."""
 

@@ -164,6 +164,8 @@ CALIBRATION_FIGURES: Final = {
     "calibration_intercept": "calibration intercept",
 }
 """How far probabilities of classes can be taken at their word; each is absent or None with too few rows."""
+_NO_INTERVAL_OF_R2: Final = 1.999
+"""An interval of R squared that is so wide says nothing, and is how the wire says that there is none."""
 FAR_APART: Final = 0.8
 """From this gap on, rounds of made-up tables cost some institutions many points (docs/operations.md)."""
 _SHARES: Final = ("roc_auc", "pr_auc", "accuracy", "c_index")
@@ -316,13 +318,17 @@ def score_in_words(score: Score) -> str:
     if score["alone"] is not None:
         low, high = score["gain_low"], score["gain_high"]
         interval = "too few rows for an interval"
-        # whatever a gain can be is how the wire says that there is none
-        if low is not None and high is not None and (score["metric"] == "r2" or (low, high) != (-1, 1)):
+        if low is not None and high is not None and not _is_all_there_can_be(score["metric"], low, high):
             interval = f"95 % interval {unit * low:+.{digits}f} to {unit * high:+.{digits}f}"
         gain = round(unit * (score["together"] - score["alone"]), digits) + 0.0  # no -0.0
         change = f"gained {gain:+.{digits}f}" if gain >= 0 else f"lost {-gain:.{digits}f}"
         words += f", alone {unit * score['alone']:.{digits}f}{percent}, {change}{points} ({interval})"
     return f"{words}, on {score['rows']:,} rows"
+
+
+def _is_all_there_can_be(metric: str, low: float, high: float) -> bool:
+    """Return whether an interval says, as MemberScore does in docs/protocol.md, that there is none."""
+    return high - low >= _NO_INTERVAL_OF_R2 if metric == "r2" else (low, high) == (-1, 1)
 
 
 def token_lifetime_s(days: int) -> int:

@@ -19,13 +19,12 @@ from analyst_server.pages.ledger import steps_of
 from analyst_server.pages.report import report_sections
 from analyst_server.services import prepare, report, views
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.end import ENDED
 from pages import paging
 from protocol import operations
 from protocol.answers import Status
 from protocol.errors import MalformedMessageError
 from protocol.operations import Operation
-from protocol.states import State
+from protocol.states import ENDED, State
 from runtime import standing
 from runtime.standing import standing_values
 

@@ -6,16 +6,13 @@ Every array is erased. Records and ledger stay.
 from __future__ import annotations
 
 import logging
-from typing import Final
 
 from analyst_server.services import judging, rounds
 from analyst_server.services.analyst import Analyst, find, move
 from protocol.errors import StorageError
-from protocol.states import Event, State
+from protocol.states import ENDED, Event, State
 
 log = logging.getLogger(__name__)
-
-ENDED: Final = (State.CLOSED, State.CANCELLED)
 
 
 def cancel(analyst: Analyst, collaboration_id: str, *, is_asked: bool = True) -> None:

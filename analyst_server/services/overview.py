@@ -11,9 +11,8 @@ from analyst_server.blobs import Blobs
 from analyst_server.services import damage, rounds
 from analyst_server.services.analyst import Analyst, readable_outline
 from analyst_server.services.awaited import Act, Awaited, awaited
-from analyst_server.services.end import ENDED
 from analyst_server.store import Collaboration, Unit, UplinkState
-from protocol.states import State
+from protocol.states import ENDED, State
 
 HELD: Final = "held"
 """A round in training that is computed and waits for the operator; counted as a state of its own."""

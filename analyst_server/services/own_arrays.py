@@ -16,7 +16,7 @@ from analyst_server.services.analyst import Analyst
 from analyst_server.services.stored import blob_key
 from analyst_server.store import Unit
 from protocol.errors import StorageBusyError, StorageError
-from protocol.states import State
+from protocol.states import ENDED
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def _name(analyst: Analyst, unit: Unit) -> None:
 
 def _lost_uplinks(analyst: Analyst, unit: Unit) -> int:
     """Return how many uplinks the records name if none of them is here, and 0 if one is."""
-    running = unit.collaborations_but_in((State.CLOSED, State.CANCELLED))
+    running = unit.collaborations_but_in(ENDED)
     received = [uplink for round_id in running for uplink in unit.received_uplinks(round_id)]
     is_here = any(analyst.blobs.exists(blob_key(uplink)) for uplink in received)
     return 0 if is_here else len(received)

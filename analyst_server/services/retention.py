@@ -15,12 +15,12 @@ from analyst_server.services import end
 from analyst_server.services.analyst import Analyst, readable_outline
 from analyst_server.store import Collaboration, Unit, Wanted, by_question
 from protocol.errors import OutOfOrderError, StorageError
-from protocol.states import Event, State
+from protocol.states import ENDED, Event, State
 
 log = logging.getLogger(__name__)
 
 DAY_S: Final = 86_400
-_NOT_ENDED: Final = tuple(state for state in State if state not in end.ENDED)
+_NOT_ENDED: Final = tuple(state for state in State if state not in ENDED)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def erase_times(unit: Unit, collaborations: Sequence[Collaboration]) -> dict[str
 
 
 def _days(collaboration: Collaboration) -> int | None:
-    if collaboration.now_in in end.ENDED:
+    if collaboration.now_in in ENDED:
         return None
     terms = readable_outline(collaboration)
     return terms.retention_days if terms is not None else None

@@ -50,7 +50,9 @@ def seal(analyst: Analyst, collaboration_id: str) -> None:
         collaboration = find(unit, collaboration_id)
         received = {uplink.party for uplink in unit.uplinks_taking_part(collaboration_id)}
         if not received:
-            raise OutOfOrderError(collaboration.state, "seal, with no uplink complete")
+            raise OutOfOrderError(
+                collaboration.state, Event.SEAL, "no institution has sent all of its uplink"
+            )
         terms = stored_terms(collaboration)
         if terms.sums is not None and (missing := sorted(set(terms.parties) - received)):
             raise OutOfOrderError(

@@ -15,10 +15,10 @@ from analyst_server.services import own_arrays
 from analyst_server.services.analyst import Analyst, readable_terms
 from analyst_server.services.anchor_matrix import matrix_key
 from analyst_server.services.downlinks import result_key
-from analyst_server.services.end import ENDED
 from analyst_server.services.stored import stored_arrays, stored_downlink
 from analyst_server.store import Collaboration, Unit
 from protocol.limits import DEFAULT_CHUNK_BYTES
+from protocol.states import ENDED
 from protocol.version import OlderServerError
 
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from analyst_server.services.analyst import Analyst
-from analyst_server.services.end import ENDED
 from analyst_server.services.stored import blob_key, partial_key
 from analyst_server.store import Reserved, Unit
 from protocol.errors import DiskFullError, LimitExceededError
 from protocol.messages import UplinkManifest
-from protocol.states import State
+from protocol.states import ENDED, State
 from runtime.storage import RETRY_FULL_DISK_S
 
 KEPT_FREE_BYTES: Final = 64 * 2**20

@@ -18,10 +18,9 @@ from typing import Any, Final, NamedTuple
 from analyst_server.blobs import Blobs
 from analyst_server.services.analyst import Analyst, outline, readable_outline
 from analyst_server.services.awaited import THE_ANALYST
-from analyst_server.services.end import ENDED
 from analyst_server.services.overview import awaited_in
 from analyst_server.store import Collaboration, NoticeRow, Progress, Unit
-from protocol.states import Event, State
+from protocol.states import ENDED, Event, State
 
 COLLABORATION_WAITS: Final = "collaboration.waiting"
 CERTIFICATE_WAITS: Final = "certificate.waiting"

@@ -126,9 +126,7 @@ class Worker:
     def _look(self) -> bool:
         """Do the most urgent piece of work; return whether there may be more."""
         try:
-            if time.monotonic() >= self._purge_after_s:
-                retention.purge(self._analyst)
-                self._purge_after_s = time.monotonic() + PURGE_EVERY_S
+            self._purge_in_time()
             if self._is_cut_off:
                 self._pool()
                 self._is_cut_off = False
@@ -150,6 +148,18 @@ class Worker:
         except Exception:
             log.exception("the round worker continues after an error")
         return False
+
+    def _purge_in_time(self) -> None:
+        """End the rounds that are due, once in a while; what goes wrong there keeps no round waiting."""
+        if time.monotonic() < self._purge_after_s:
+            return
+        try:
+            retention.purge(self._analyst)
+        except StorageError:  # all else waits for the storage too
+            raise
+        except Exception:
+            log.exception("rounds that are due were not ended; tried again in %d s", PURGE_EVERY_S)
+        self._purge_after_s = time.monotonic() + PURGE_EVERY_S
 
     def _do_next(self) -> bool:
         """Do a piece of work that somebody waits for, or else one that nobody does; False without any.
@@ -250,10 +260,8 @@ class Worker:
         except BrokenProcessPool:
             self._drop_pool()
             log.warning("%s: a compute process ended unexpectedly; tried again after the lease", name)
-        except MemoryError:
-            log.warning("%s: tried again after the lease: %s", name, reasons.NEEDS_MEMORY)
-        except ArraysNotSeenError as error:
-            log.error("%s: tried again after the lease: %s", name, reasons.where(error))
+        except Exception as error:  # noqa: BLE001  # `reasons.told` logs it
+            log.warning("%s: tried again after the lease: %s", name, reasons.told(name, error))
 
     def run_judging(self, collaboration_id: str) -> None:
         """Judge the model of a claimed round, or write down why that cannot be done."""
@@ -344,7 +352,7 @@ class Worker:
             return self._run_step(collaboration_id, step, *args, **options)
         own = self._make_own()
         try:
-            return self._wait_for(collaboration_id, own.submit(step, *args, **options))
+            return self._wait_in_turns(collaboration_id, own.submit(step, *args, **options))
         finally:
             stop_process_pool(own)
 

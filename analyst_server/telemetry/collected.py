@@ -16,12 +16,11 @@ from analyst_server.api.doors import Doors, Refusal
 from analyst_server.services import overview
 from analyst_server.services.analyst import Analyst
 from analyst_server.services.awaited import ACTS
-from analyst_server.services.end import ENDED
 from analyst_server.services.overview import HELD, Overview, Work
 from analyst_server.services.readiness import Readiness
 from analyst_server.telemetry.measures import PREFIX
 from protocol.errors import OdcError
-from protocol.states import State
+from protocol.states import ENDED, State
 
 log = logging.getLogger(__name__)
 

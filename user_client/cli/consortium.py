@@ -20,10 +20,12 @@ from runtime.terminal import day, minute, printable
 from user_client.cli.options import (
     can_ask,
     declined,
+    force_option,
     is_agreed,
     open_session,
     options_of,
     passphrase_file_option,
+    refuse_to_overwrite,
     require_writable,
     show,
     write_private,
@@ -58,6 +60,7 @@ app = InOrder("consortium", help="The lead institution: root, invitations, certi
     default="analyst.invitation.json",
     help="where to write the analyst's invitation",
 )
+@force_option
 @as_json_option
 @click.pass_context
 def create(
@@ -68,9 +71,11 @@ def create(
     protect: bool,
     passphrase_file: Path | None,
     analyst_invitation: Path,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Found a consortium: generate its root key here, and invite the analyst."""
+    refuse_to_overwrite(analyst_invitation, force=force, option="--analyst-invitation")
     require_writable(analyst_invitation)
     secret = options_of(context).passphrase(passphrase_file, is_new=True)
     with open_session(context) as session:
@@ -114,6 +119,7 @@ def create(
 )
 @click.option("--ca", type=PATH, help="require a certificate from the institution's own PKI: its CA")
 @click.option("--name", help="with --ca: its name there, dns:HOST, uri:URI, email:ADDRESS or subject:RFC4514")
+@force_option
 @as_json_option
 @click.pass_context
 def invite(
@@ -124,6 +130,7 @@ def invite(
     replace: bool,
     ca: Path | None,
     name: str | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Write a one-time invitation for an institution. It contains a secret: send it like a password."""
@@ -140,6 +147,7 @@ def invite(
         NameMapping(own_certificate.read_authority(read_bytes(ca)), name) if ca and name is not None else None
     )
     path = out or Path(f"{party}.invitation.json")
+    refuse_to_overwrite(path, force=force or replace)
     require_writable(path)
     with open_session(context) as session:
         role: Role = "analyst" if party == ANALYST else "institution"

@@ -148,6 +148,8 @@ def predict(
         raise InputError("--json and --out - both want the output of the program: leave one of them out")
     refuse_to_overwrite(out, force=force)
     thresholds = dict(map(_threshold, threshold))
+    if len(thresholds) < len(threshold):
+        raise InputError("--threshold names a class, or a label, more than once: give each one threshold")
     with open_session(context) as session:
         chosen = round_of(session, collaboration, as_json=as_json, received=True)
         predictor, answering = predictor_with(chosen, with_)

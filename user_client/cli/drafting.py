@@ -30,8 +30,6 @@ from user_client.tables import Source
 from user_client.tables.draft_label import DraftedEvent
 from user_client.words import fewer_in_words, information_in_words, signal_in_words
 
-"""An option of 0.1.0: ``clip`` is what a draft does now."""
-
 
 @click.command()
 @click.argument("table", type=TABLE, required=False, help="CSV, Parquet, Excel or Feather file")

@@ -154,7 +154,7 @@ passphrase_file_option = click.option(
 
 def refuse_to_overwrite(path: Path, *, force: bool, option: str = "--out") -> None:
     """Raise `InputError` if the file exists and may not be overwritten."""
-    if path.exists() and not force:
+    if str(path) != "-" and path.exists() and not force:  # that is the output of the program
         raise InputError(f"{path} exists; name another with {option}, or overwrite it with --force")
 
 

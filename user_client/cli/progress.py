@@ -48,8 +48,10 @@ def busy(as_json: bool, words: str) -> Iterator[Callable[[str], None]]:
     if console is None:
         yield lambda _: None
         return
-    with console.status(words) as status:
-        yield lambda said: status.update(said)
+    from rich.text import Text  # what an analyst says has no markup
+
+    with console.status(Text(words)) as status:
+        yield lambda said: status.update(Text(said))
 
 
 @contextmanager

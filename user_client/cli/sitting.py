@@ -20,8 +20,9 @@ from user_client.cli.progress import busy, reading, upload_progress
 from user_client.cli.table_options import reads_table, table_argument
 from user_client.cli.where import WAITING, news
 from user_client.errors import ConfirmationNeededError
+from user_client.sdk.answers import own_entry
 from user_client.sdk.corrections import differences
-from user_client.sdk.next_steps import NextStep, next_step, own_entry, status_after, wait_for_terms
+from user_client.sdk.next_steps import NextStep, next_step, status_after, wait_for_terms
 from user_client.sdk.privacy import PrivacyOptions
 from user_client.sdk.round import Round
 from user_client.sdk.session import Session
@@ -130,7 +131,7 @@ class _Sitting:
             "receive": partial(self.chosen.receive, wait_s=self.wait_s),
         }
         while (step := next_step(self.status, self.chosen.directory)).kind in (*do, "wait"):
-            click.echo(f"{self.status['state']}: {_under_way(step)}", err=True)
+            click.echo(visible(f"{self.status['state']}: {_under_way(step)}"), err=True)
             if step.kind == "wait":
                 with busy(self.as_json, WAITING) as say:
                     self.status = news(self.session, self.chosen, self.status, say, wait_s=self.wait_s)

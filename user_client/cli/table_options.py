@@ -73,7 +73,7 @@ def _shown(table: Source, said: Dialect) -> Source:
     """Return a table as it will be read, after a guess was shown."""
     found = table.guessed(said)
     given, usual = said.words.split(","), PLAIN.words.split(",")
-    words = [] if found.dialect is None else found.dialect.words.split(",")
+    words = found.dialect.words.split(",")
     guessed = [word for word in words if word not in given]
     if not set(guessed) <= set(usual):
         which = "which" if guessed == words else f"of which {','.join(guessed)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
-from protocol.answers import MemberReport, Status
+from protocol.answers import MemberReport, MemberStatus, Status
 from protocol.errors import MalformedMessageError
 
 _NONE: Final = type(None)
@@ -30,18 +30,29 @@ _COMPUTING: Final[Mapping[str, tuple[type, ...]]] = {
 }
 _MEMBER: Final[Mapping[str, tuple[type, ...]]] = {
     "party": (str,),
-    "late_consumer": (bool,),
-    "suspected": (dict,),
-    "left_out": (bool,),
-}
-_SUSPECTED: Final[Mapping[str, tuple[type, ...]]] = {"assumption": (str,), "evidence": (str,)}
-_LATE_CONSUMER: Final[Mapping[str, tuple[type, ...]]] = {
     "accepted": (bool,),
     "anchor_ready": (bool,),
     "uplink": (str,),
     "downlink": (str,),
+    "late_consumer": (bool,),
     "refused": (str, _NONE),
+    "rejected": (str, _NONE),
+    "excluded": (bool,),
+    "suspected": (dict,),
+    "left_out": (bool,),
 }
+_UNSAID: Final[Mapping[str, Any]] = {"members": [], "failure": None, "you": None}
+_UNSAID_OF_A_MEMBER: Final[Mapping[str, Any]] = {
+    "accepted": False,
+    "anchor_ready": False,
+    "uplink": "none",
+    "downlink": "none",
+    "late_consumer": False,
+    "refused": None,
+}
+"""What is read of a status, and of a member in it, where an analyst of another version does not say."""
+_YOU: Final[Mapping[str, tuple[type, ...]]] = {"party": (str,), "role": (str,)}
+_SUSPECTED: Final[Mapping[str, tuple[type, ...]]] = {"assumption": (str,), "evidence": (str,)}
 _REPORT: Final[Mapping[str, tuple[type, ...]]] = {
     "state": (str,),
     "results": (dict, _NONE),
@@ -60,19 +71,23 @@ def status_in(value: object) -> Status:
 
     Analysts of other versions say less or more: what is there has to have the right type.
     """
-    found = _with("status", value, _STATUS, needed=("state",))
-    for member in found.get("members", ()):
-        entry = _with("status", member, _MEMBER, needed=("party",))
-        if entry.get("late_consumer"):
-            _with("status", entry, _LATE_CONSUMER, needed=_LATE_CONSUMER)
-        if entry.get("suspected"):
-            _with("status", entry["suspected"], _SUSPECTED, needed=_SUSPECTED)
+    found = {**_UNSAID, **_with("status", value, _STATUS, needed=("state",))}
+    found["members"] = [_member_in(member) for member in found["members"]]
+    if not all(isinstance(item, str) for item in found.get("waiting_for", ())):
+        raise MalformedMessageError("status", "has no waiting_for that can be read; is this an ODC analyst?")
     if "computing" in found:
         counts = ("done", "of", "unit") if "of" in found["computing"] else ()
         _with("status", found["computing"], _COMPUTING, needed=("stage", *counts))
-    if (you := found.get("you")) is not None:
-        _with("status", you, {"party": (str,)}, needed=("party",))
+    if (you := found["you"]) is not None:
+        found["you"] = {"role": "institution", **_with("status", you, _YOU, needed=("party",))}
     return cast("Status", found)
+
+
+def _member_in(value: object) -> dict[str, Any]:
+    found = {**_UNSAID_OF_A_MEMBER, **_with("status", value, _MEMBER, needed=("party",))}
+    if found.get("suspected"):
+        _with("status", found["suspected"], _SUSPECTED, needed=_SUSPECTED)
+    return found
 
 
 def statuses_in(value: object) -> list[Status]:
@@ -82,6 +97,12 @@ def statuses_in(value: object) -> list[Status]:
     for row in value:
         _with("answer", row, _STATUS, needed=("collaboration_id", "title"))
     return [status_in(row) for row in value]
+
+
+def own_entry(status: Status) -> MemberStatus | None:
+    """Return what the analyst says of us in a round; None if we are none of its members."""
+    you = status["you"]
+    return next((each for each in status["members"] if you and each["party"] == you["party"]), None)
 
 
 def report_in(value: object) -> MemberReport:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from protocol.answers import MemberStatus, Status
 from protocol.errors import InputError
-from protocol.states import State
+from protocol.states import ENDED, State
 from protocol.terms import Terms
 from user_client.errors import ConfirmationNeededError
+from user_client.sdk.answers import own_entry
 
 if TYPE_CHECKING:
     from user_client.sdk.prepared import Prepared
@@ -16,12 +17,8 @@ if TYPE_CHECKING:
 
 def our_entry(status: Status) -> MemberStatus | None:
     """Return what the analyst says of us if we are a late consumer of the round, else None."""
-    you = status.get("you")
-    for member in status.get("members", ()):
-        # an analyst of an earlier version says nothing of late consumers
-        if you and member["party"] == you["party"] and member.get("late_consumer", False):
-            return member
-    return None
+    ours = own_entry(status)
+    return ours if ours is not None and ours["late_consumer"] else None
 
 
 def is_being_aligned(status: Status) -> bool:
@@ -37,7 +34,7 @@ def is_being_aligned(status: Status) -> bool:
 def next_step(status: Status) -> str | None:
     """Return what we do next as a late consumer; None if we are none, or the round has ended."""
     ours, state = our_entry(status), status["state"]
-    if ours is None or state in (State.CLOSED, State.CANCELLED):
+    if ours is None or state in ENDED:
         return None
     if not ours["accepted"] and state in (State.ENROLLING, State.RELEASED):
         return "odc terms accept"

@@ -257,7 +257,7 @@ def _sent(session: Session, directory: RoundDirectory, terms: Terms, found: Eval
 
 
 def _whole_range(found: Evaluation) -> dict[str, float]:
-    """Return what stands on the wire for no interval: all that a gain can be; of R squared, 0 is within."""
+    """Return what stands on the wire for no interval: all that a gain can be, of R squared 0 and more."""
     gained = found.together - (found.alone or 0.0)
     width = max(1.0, abs(gained))
     low, high = (gained - width, gained + width) if found.metric == "r2" else (-1.0, 1.0)

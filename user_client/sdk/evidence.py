@@ -29,7 +29,6 @@ from user_client.custody.round_directory import (
     DOWNLINK_FILE,
     LEDGER_FILE,
     MANIFEST_FILE,
-    PREPARED_FILE,
     RECEIPT_FILE,
     REFUSED_DOWNLINK_FILE,
     REFUSED_FILE,
@@ -38,6 +37,7 @@ from user_client.custody.round_directory import (
     RoundDirectory,
 )
 from user_client.sdk.own_map import kind_of
+from user_client.sdk.releases import stored_summary
 from user_client.sdk.session import Session
 
 INDEX_FILE: Final = evidence_verifier.INDEX
@@ -100,7 +100,7 @@ TOLD: Final = (
     "hidden_share",
     "collusion_error",
     "overlaps",
-    "copies",
+    "repeated_rows",
     "attacks",
 )
 """Fields of ``prepared.json`` of which something goes into the desk report; `desk_report` says what."""
@@ -189,8 +189,8 @@ def collect(session: Session, directory: RoundDirectory) -> dict[str, bytes]:
     if root.revocations is not None:
         files[REVOCATIONS_FILE] = root.revocations.der
     manifest = directory.find(UplinkManifest)
-    if manifest is not None and directory.holds(PREPARED_FILE):
-        report = desk_report(json.loads(directory.read_secret(PREPARED_FILE)), digest(manifest).hex())
+    if manifest is not None and (prepared := stored_summary(directory)):
+        report = desk_report(prepared, digest(manifest).hex())
         files[DESK_FILE] = json.dumps(report, indent=2, sort_keys=True).encode() + b"\n"
     party = session.membership.party
     files[CONTENTS_FILE] = _contents(terms, party, {*files, CONTENTS_FILE}).encode()

@@ -10,10 +10,11 @@ from typing import Final, Literal, TypeVar
 from protocol.answers import MOVING, MemberStatus, Status
 from protocol.joined_rows import JoinedRows
 from protocol.messages import Acceptance, DownlinkManifest
-from protocol.states import COMPUTING, State
+from protocol.states import COMPUTING, ENDED, State
 from runtime.waiting import look_until
 from user_client.custody.round_directory import RoundDirectory
 from user_client.sdk import consumer
+from user_client.sdk.answers import own_entry
 from user_client.sdk.joined_rows import own_group
 from user_client.sdk.session import Session
 from user_client.sdk.shared_rows import is_trained
@@ -31,6 +32,7 @@ _AFTER_CANCEL: Final = (
     "the analyst has cancelled the collaboration, and erases what was sent: nothing is left to do in it."
     " Other terms come as another collaboration, which `odc round TABLE` waits for"
 )
+_SHARE: Final = "odc anchor share"
 _LOOKS_FOR_S: Final = 60.0
 """For so long we look with growing pauses where the analyst holds no answer until there is news."""
 
@@ -63,7 +65,9 @@ def next_step(status: Status, directory: RoundDirectory) -> NextStep:
     if directory.holds(DownlinkManifest):
         whose = " (a model of our own answers, of odc train)" if is_trained(directory) else ""
         kind: Kind = "predict" if _joined_group(directory) is None else "combine"
-        return NextStep(kind, f"{prediction_in_words(directory)}{whose}")
+        is_asked = ours is not None and f"{ours['party']}: {_SHARE}" in status.get("waiting_for", ())
+        first = f"{_SHARE}, for which a late consumer waits; then " if is_asked else ""
+        return NextStep(kind, f"{first}{prediction_in_words(directory)}{whose}")
     if state == State.CANCELLED:
         return NextStep("none", _AFTER_CANCEL)
     if state == State.CLOSED or ours is None or you is None:
@@ -109,12 +113,6 @@ def _under_way(status: Status, ours: MemberStatus, directory: RoundDirectory) ->
     return NextStep("wait", f"odc wait, for {_awaited(status)}")
 
 
-def own_entry(status: Status) -> MemberStatus | None:
-    """Return what the analyst says of us in a round; None if we are none of its members."""
-    you = status["you"]
-    return next((each for each in status["members"] if you and each["party"] == you["party"]), None)
-
-
 def _kind_of(words: str) -> Kind:
     for kind in ("accept", "contribute", "receive"):
         if words.startswith((f"odc {kind}", f"odc terms {kind}")):
@@ -134,7 +132,7 @@ def wait_for_terms(
     """Return all collaborations, once a running one names us or after ``wait_s`` seconds."""
 
     def is_running(rows: list[Status]) -> bool:
-        return any(row["state"] not in (State.CANCELLED, State.CLOSED) for row in rows)
+        return any(row["state"] not in ENDED for row in rows)
 
     return _look_until(is_running, session.collaborations, None, wait_s=wait_s, pause=pause)
 

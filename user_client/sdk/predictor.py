@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from protocol.errors import InputError, ShapeMismatchError, UnreadableFileError
+from protocol.errors import InputError, UnreadableFileError
 from protocol.labels import Label, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
 from runtime.terminal import plain
@@ -24,7 +24,13 @@ from user_client.custody.round_directory import (
     TRAINED_MODEL_FILE,
     RoundDirectory,
 )
-from user_client.errors import FieldError, MissingColumnError, NotPreparedError, PartsNeededError
+from user_client.errors import (
+    FieldError,
+    MissingColumnError,
+    ModelRefusedError,
+    NotPreparedError,
+    PartsNeededError,
+)
 from user_client.onnx_model.process import Model
 from user_client.sdk.downlink import check_basis, own_model
 from user_client.sdk.joined_rows import own_group, require_whole_rows
@@ -316,7 +322,9 @@ class Predictor:
             return np.empty((0, self._label.outputs), np.float32)
         found = self._answer(given).astype(np.float32)
         if found.shape != (len(given), self._label.outputs):
-            raise ShapeMismatchError("predictions", (len(given), self._label.outputs), found.shape)
+            raise ModelRefusedError(
+                f"it answers {len(given)} rows with numbers of another shape than the terms'"
+            )
         return found
 
     def _interval(
@@ -356,7 +364,7 @@ class Predictor:
         if not 0 < coverage < 1:
             raise InputError(f"the share of an interval must lie between 0 and 1, got {coverage:g}")
         errors = np.frombuffer(self._known_errors(), "<f8")
-        rank = math.ceil((len(errors) + 1) * coverage)
+        rank = math.ceil(round((len(errors) + 1) * coverage, 9))  # 25 * 0.28 is above 7
         if rank > len(errors):
             needed = math.ceil(round(coverage / (1 - coverage), 9))  # 0.9 / (1 - 0.9) is above 9
             error = InputError(

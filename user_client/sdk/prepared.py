@@ -90,7 +90,7 @@ class Prepared:
     """How many bits a row holds, and how many of them can leave; None if there are no rows."""
     overlaps: tuple[Overlap, ...] = ()
     """Earlier rounds to which rows of the table were sent."""
-    copies: int = 0
+    repeated_rows: int = 0
     """Rows of the table that equal one before them in every column."""
     attacks: tuple[Attack, ...] = ()
     """What the desk's attacks have found; empty if they were not asked for."""

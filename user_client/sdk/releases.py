@@ -113,7 +113,7 @@ class SeenRows:
         own = (self._own, values.fingerprints(self._key))
         return _taking([own, *_looked_for(self._earlier, part, values)])
 
-    def copies(self) -> int:
+    def repeated_rows(self) -> int:
         """Return how many rows of the table equal one before them in every column."""
         return sum(int((np.diff(some) == 0).sum()) for some in _ascending(self._own.rows()))
 
@@ -229,7 +229,7 @@ class _Earlier:
     is_by_text: bool
     key: bytes
     sent: Rows
-    """In ascending order, each once; of one column."""
+    """In ascending order, of one column; equal ones are in one block."""
     looked_for: _Kept
 
     @classmethod
@@ -291,9 +291,18 @@ def _received(home: Home) -> Iterator[RoundDirectory]:
         yield RoundDirectory(home, collaboration_id)
 
 
+def stored_summary(directory: RoundDirectory) -> dict[str, Any]:
+    """Return what `odc prepare` has stored of an uplink, of whatever version; nothing if it is damaged."""
+    try:
+        found = json.loads(directory.read_secret(PREPARED_FILE)) if directory.holds(PREPARED_FILE) else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _release(directory: RoundDirectory) -> Release:
     terms, manifest = directory.load(Terms), directory.load(UplinkManifest)
-    prepared = json.loads(directory.read_secret(PREPARED_FILE)) if directory.holds(PREPARED_FILE) else {}
+    prepared = stored_summary(directory)
     return Release(
         collaboration_id=directory.collaboration_id,
         title=terms.title,

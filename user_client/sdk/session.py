@@ -23,7 +23,7 @@ from protocol.errors import (
 )
 from protocol.identity import Identity, load_der_certificate
 from protocol.operations import LIST_COLLABORATIONS
-from protocol.states import State
+from protocol.states import ENDED
 from protocol.terms import Terms
 from protocol.version import negotiate
 from runtime.files import read_text, write_whole
@@ -47,7 +47,6 @@ SHORT_ID: Final = 8
 MOST_COLLABORATIONS: Final = 2**16
 """Of a list: far more than anybody has."""
 _PREFIX: Final = re.compile("[0-9a-f]{4,31}")
-_ENDED: Final = (State.CANCELLED, State.CLOSED)
 
 
 def unix_now() -> int:
@@ -103,6 +102,7 @@ class Session:
         if self._connection is not None:
             self._connection.__exit__()
             self._connection = None
+            self._watches.clear()  # each asks over that connection
 
     def is_joined(self) -> bool:
         """Return whether this institution belongs to a consortium."""
@@ -311,7 +311,7 @@ def named(title: str, collaboration_id: str) -> str:
 
 
 def _alive(rows: Sequence[Status]) -> list[str]:
-    return [row["collaboration_id"] for row in rows if row["state"] not in _ENDED]
+    return [row["collaboration_id"] for row in rows if row["state"] not in ENDED]
 
 
 def _none_can_be_meant(rows: Sequence[Status]) -> NotPreparedError:

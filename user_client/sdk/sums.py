@@ -105,7 +105,7 @@ def prepare_sums(
         held_out_rows=len(kept),
         alone=described(terms, alone),
         overlaps=tuple(seen.overlaps()),
-        copies=seen.copies(),
+        repeated_rows=seen.repeated_rows(),
     )
     directory.remove(PREPARED_FILE, MANIFEST_FILE)  # until they are back, the other files count as unfinished
     directory.write(PAYLOAD_FILE, raw_bytes(array))

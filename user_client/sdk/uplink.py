@@ -152,7 +152,7 @@ def _prepare_anew(
     how: dict[str, Any] = {"threshold": threshold, "level": level, "is_late": is_late}
     make = joining.made if joining else make_uplink
     made = make(terms, table, kept, anchor, options, scratch, party=party, **how)
-    known: dict[str, Any] = {"overlaps": tuple(seen.overlaps()), "copies": seen.copies()}
+    known: dict[str, Any] = {"overlaps": tuple(seen.overlaps()), "repeated_rows": seen.repeated_rows()}
     prepared = replace(made.prepared, source=source(), **known)
     if made.exposed is not None:
         prepared = replace(prepared, would_pass=_would_pass(policy, made.exposed, prepared))

@@ -39,7 +39,7 @@ MOST_REFUSALS: Final = 3
 
 
 class Patience:
-    """Bears an analyst that goes away during a wait: until it is back, what was seen before is seen."""
+    """Lets a wait go on while the analyst does not answer: until it does, what was seen last counts."""
 
     def __init__(self) -> None:
         self._away: ConnectionFailedError | StorageBusyError | None = None

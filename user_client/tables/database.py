@@ -25,7 +25,19 @@ _SECRET_PARAMETERS: Final = ("password", "sslpassword")
 
 def is_database(place: str | Path) -> bool:
     """Return whether a table is named by the URL of a database."""
-    return isinstance(place, str) and place.partition(":")[0] in _READERS
+    return isinstance(place, str) and _scheme(place) in _READERS
+
+
+def refuse_other_url(place: str | Path) -> None:
+    """Raise `InputError` for the URL of something that is not read here; the error has its scheme alone."""
+    if isinstance(place, str) and "://" in place and not is_database(place):
+        error = InputError(f"nothing of {_scheme(place)}:// is read here")
+        error.hint = "name a file, or a database as postgresql://HOST/NAME, sqlite:FILE or duckdb:FILE"
+        raise error
+
+
+def _scheme(url: str) -> str:
+    return url.partition(":")[0].lower()
 
 
 def refuse_password(url: str) -> None:
@@ -51,9 +63,9 @@ def query_parts(url: str, query: str) -> Iterator[pa.Table]:
     MissingExtraError
         If the driver is not installed.
     """
-    scheme = url.partition(":")[0]
+    scheme = _scheme(url)
     try:
-        for batch in _READERS[scheme](url, query):
+        for batch in _READERS[scheme](f"{scheme}:{url.partition(':')[2]}", query):
             table = _plain(batch)
             at_once = rows_of_a_part(table.num_columns)
             for start in range(0, max(table.num_rows, 1), at_once):

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from protocol.codec import Message, explained
-from protocol.errors import InputError, UnreadableFileError
+from protocol.errors import InputError
 from protocol.labels import Task
 from protocol.table_schema import DateFormat
 from protocol.texts import FieldText, Name
@@ -29,6 +29,7 @@ from user_client.tables.draft_column import imputed_value
 from user_client.tables.draft_label import DraftedEvent, labels_of
 from user_client.tables.draft_levels import levels_block, ordinal_block
 from user_client.tables.figures import rounded
+from user_client.tables.files import unreadable
 
 _LISTS: Final = frozenset({"percentiles", "levels", "shares", "missing"})
 """Fields that are lists, which a CSV file separates by bars."""
@@ -128,6 +129,8 @@ class _Levels(_Entry):
     def _check(self) -> Self:
         if self.shares and len(self.shares) != len(self.levels):
             raise ValueError("give one share for each level, or none")
+        if len(set(self.levels)) != len(self.levels):
+            raise ValueError("levels must be distinct")
         return self
 
     @property
@@ -158,6 +161,9 @@ class OrdinalEntry(_Levels):
 Entry = Annotated[NumberEntry | DateEntry | CategoryEntry | OrdinalEntry, Field(discriminator="type")]
 
 
+_CORRECT_IT: Final = "correct the file at that place"
+
+
 class Dictionary(Message):
     """What is known of the columns of a table without its rows."""
 
@@ -173,13 +179,13 @@ class Dictionary(Message):
             content = _from_csv(text) if path.suffix.lower() == ".csv" else _texts(tomllib.loads(text))
             return cls.model_validate(content, strict=False)
         except ValidationError as error:
-            wrong = UnreadableFileError(path, f"it is no dictionary: {explain_columns(error, content)}")
-            wrong.hint = "correct the entry: docs/defaults.md says what one needs (From a dictionary)"
-            raise wrong from None
+            hint = "correct the entry: docs/defaults.md says what one needs (From a dictionary)"
+            reason = f"it is no dictionary: {explain_columns(error, content)}"
+            raise unreadable(path, reason, hint) from None
         except csv.Error as error:
-            raise UnreadableFileError(path, f"it is no CSV file: {error}") from None
+            raise unreadable(path, f"it is no CSV file: {error}", _CORRECT_IT) from None
         except tomllib.TOMLDecodeError as error:
-            raise UnreadableFileError(path, f"it is no TOML file: {error}") from None
+            raise unreadable(path, f"it is no TOML file: {error}", _CORRECT_IT) from None
 
     @model_validator(mode="after")
     def _check(self) -> Self:

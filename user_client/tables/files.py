@@ -94,4 +94,7 @@ def readable_file(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # Arrow's message quotes the offending line, which may be a patient's record
-        raise UnreadableFileError(path, f"not a table ({type(error).__name__})") from None
+        found = UnreadableFileError(path, f"not a table ({type(error).__name__})")
+        if getattr(error, "errno", None) is None:  # Arrow says so of a damaged file too
+            found.hint = "it is damaged, or of another kind than its name says: export it again"
+        raise found from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from protocol.errors import InputError
-from user_client.tables.database import is_database, refuse_password
+from user_client.tables.database import is_database, refuse_other_url, refuse_password
 from user_client.tables.dialect import PLAIN, Dialect
 from user_client.tables.files import is_csv, is_excel
 from user_client.tables.guess import guess_dialect
@@ -45,6 +45,7 @@ class Source:
     watch: Callable[[int, int], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        refuse_other_url(self.place)
         if self.is_database:
             refuse_password(str(self.place))
         elif self.query is not None:

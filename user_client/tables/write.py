@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -48,17 +49,37 @@ def table_writer(
         error.hint = "name a file that ends in .csv or .parquet"
         raise error
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    failed: OSError | None = None
     try:
         with (
+            _telling(path),
             open(temporary, "wb", opener=_for_us_alone) as file,
             _writer(path, file, schema, dialect) as write,
         ):
-            yield write
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
+            try:
+                yield partial(_write, path, write)
+            except OSError as error:  # of what its caller reads meanwhile
+                failed = error
+        if failed is not None:
+            raise failed
+        with _telling(path):
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _write(path: Path, write: Callable[[pa.Table], None], part: pa.Table) -> None:
+    with _telling(path):
+        write(part)
+
+
+@contextmanager
+def _telling(path: Path) -> Iterator[None]:
+    """Say of what a disk refuses which file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _for_us_alone(path: str, flags: int) -> int:

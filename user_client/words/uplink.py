@@ -36,7 +36,7 @@ def summary_in_words(prepared: Prepared, refused: Sequence[str] = (), picture: P
 def leaving_in_words(prepared: Prepared) -> list[str]:
     """Return what would leave and what was measured of it: lines, an indented one part of that above."""
     if prepared.uplink == "sums":
-        return _sums_in_words(prepared) + _copies(prepared)
+        return _sums_in_words(prepared) + _repeated_rows(prepared)
     lines = [
         f"{prepared.rows} rows of {prepared.features} encoded features become"
         f" {prepared.latent_dim} numbers each; this would leave, once:"
@@ -58,7 +58,7 @@ def leaving_in_words(prepared: Prepared) -> list[str]:
             f"there are fewer rows than the {prepared.latent_dim} latent dimensions: the directions without"
             " rows mean nothing"
         )
-    return lines + _alone(prepared) + _copies(prepared) + attacks_in_words(prepared.attacks)
+    return lines + _alone(prepared) + _repeated_rows(prepared) + attacks_in_words(prepared.attacks)
 
 
 def _sums_in_words(prepared: Prepared) -> list[str]:
@@ -93,14 +93,14 @@ def _alone(prepared: Prepared) -> list[str]:
     return lines
 
 
-def _copies(prepared: Prepared) -> list[str]:
-    if not prepared.copies:
+def _repeated_rows(prepared: Prepared) -> list[str]:
+    if not prepared.repeated_rows:
         return []
-    equal = "equals" if prepared.copies == 1 else "equal"
+    rows = f"{prepared.repeated_rows} of {prepared.table_rows} rows"
+    equal = "equals" if prepared.repeated_rows == 1 else "equal"
     return [
-        f"{prepared.copies} of {prepared.table_rows} rows {equal} an earlier row in every column: what was"
-        " written twice counts twice, and raises the score on rows that are kept back; take it out, unless"
-        " these are different people"
+        f"{rows} {equal} an earlier row in every column: what was written twice counts twice, and raises the"
+        " score on rows that are kept back; take it out, unless these are different people"
     ]
 
 

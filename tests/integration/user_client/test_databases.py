@@ -117,6 +117,7 @@ def test_postgresql_is_only_read_and_its_words_are_not_repeated(
         "postgresql://clinic:hunter2@host/db",
         "postgres://host/db?user=a&password=hunter2",
         "postgresql://host/db?sslpassword=hunter2",
+        "PostgreSQL://clinic:hunter2@host/db",
     ],
 )
 def test_a_password_in_a_url_is_refused_and_not_repeated(url: str) -> None:
@@ -124,6 +125,13 @@ def test_a_password_in_a_url_is_refused_and_not_repeated(url: str) -> None:
         Source(url, query="SELECT 1")
     assert "hunter2" not in str(refused.value.to_problem())
     assert "PGPASSFILE" in refused.value.hint
+
+
+def test_a_url_that_is_not_read_is_refused_and_not_repeated() -> None:
+    with pytest.raises(InputError, match=r"nothing of postgresql\+psycopg2:// is read") as refused:
+        Source("postgresql+psycopg2://clinic:hunter2@host/db", query="SELECT 1")
+    assert "hunter2" not in str(refused.value.to_problem())
+    assert "postgresql://HOST/NAME" in refused.value.hint
 
 
 @pytest.fixture

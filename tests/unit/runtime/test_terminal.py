@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 import re
+from typing import cast
 
 import pytest
 
 from protocol import errors
+from protocol.answers import Score
 from protocol.errors import InputError, OdcError
 from protocol.problems import all_errors, from_problem
 from protocol.tokens import TokenRow
@@ -14,6 +16,7 @@ from runtime.terminal import (
     for_machines,
     for_terminal,
     joined_rows_in_words,
+    score_in_words,
     token_lifetime_s,
     token_lines,
     training_in_words,
@@ -118,3 +121,20 @@ def test_few_rows_in_common_are_warned_of(rows: int, warns: bool) -> None:
         f"a and b have {rows} rows in common, which trained the model as those of a; they sent a 80, b 50"
     )
     assert ["written differently" in line for line in said[1:]] == [True] * warns
+
+
+@pytest.mark.parametrize(
+    ("metric", "low", "high", "says"),
+    [
+        ("roc_auc", -1.0, 1.0, "too few rows for an interval"),
+        ("roc_auc", -0.1, 1.0, "95 % interval -10.0 to +100.0"),
+        ("r2", -0.8, 1.2, "too few rows for an interval"),
+        ("r2", -0.8001, 1.1998, "too few rows for an interval"),
+        ("r2", -0.1, 0.5, "95 % interval -0.100 to +0.500"),
+    ],
+)
+def test_what_the_wire_says_in_the_place_of_an_interval_is_none(
+    metric: str, low: float, high: float, says: str
+) -> None:
+    score = {"metric": metric, "together": 0.7, "alone": 0.5, "gain_low": low, "gain_high": high, "rows": 8}
+    assert says in score_in_words(cast("Score", score))

@@ -142,10 +142,10 @@ def test_what_could_be_rebuilt_and_what_was_sent_before_are_dangers() -> None:
     assert "in Readmission (01234567): two uplinks tell more than one" in found[1]
 
 
-def test_rows_that_are_copies_are_counted_in_what_would_leave() -> None:
+def test_rows_that_are_there_twice_are_counted_in_what_would_leave() -> None:
     assert "earlier row" not in summary_in_words(prepared())
-    assert "1 of 40 rows equals an earlier row in every column" in summary_in_words(prepared(copies=1))
-    assert "7 of 40 rows equal an earlier row in every column" in summary_in_words(prepared(copies=7))
+    assert "1 of 40 rows equals an earlier row in every column" in summary_in_words(prepared(repeated_rows=1))
+    assert "7 of 40 rows equal an earlier row in every column" in summary_in_words(prepared(repeated_rows=7))
 
 
 def test_without_rows_there_is_the_danger_to_be_a_consumer_alone() -> None:

@@ -135,3 +135,18 @@ def test_the_worker_looks_by_itself(limited: World, monkeypatch: pytest.MonkeyPa
     finally:
         worker.stop()
     assert limited.state == "cancelled"
+
+
+def test_a_round_that_cannot_be_ended_keeps_no_other_from_being_computed(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("analyst_server.services.worker.PURGE_EVERY_S", 0.0)
+    monkeypatch.setattr("analyst_server.services.retention.purge", raising(RuntimeError("no such thing")))
+    world.until_sealed()
+    worker = Watched(world, poll_s=0.01)
+    worker.start()
+    try:
+        look_until(lambda state: state == "released", lambda: world.state, wait_s=LIMIT_S)
+    finally:
+        worker.stop()
+    assert "rounds that are due were not ended" in caplog.text

@@ -31,6 +31,21 @@ def test_a_consortium_is_founded_with_an_invitation_for_the_analyst(odc: Odc) ->
     assert len(result.json["consortium_id"]) == 32
 
 
+def test_an_invitation_is_written_over_another_only_if_that_is_said(odc: Odc) -> None:
+    found = ("consortium", "create", "Lungs", "--analyst", URL, "--party", "lead-b")
+    assert odc(*found, home="b").code == 0
+    before = Path("analyst.invitation.json").read_bytes()
+    refused = odc(*found, home="c")
+    assert (refused.code, "--analyst-invitation, or overwrite it with --force" in refused.err) == (3, True)
+    Path(f"{HOSPITAL}.invitation.json").write_bytes(before)
+    assert odc("consortium", "invite", HOSPITAL, home=LEAD).code == 3
+    assert before == Path("analyst.invitation.json").read_bytes()
+    assert before == Path(f"{HOSPITAL}.invitation.json").read_bytes()
+    assert odc(*found, "--force", home="c").code == 0
+    assert odc("consortium", "invite", HOSPITAL, "--force", home=LEAD).code == 0
+    assert odc("consortium", "invite", HOSPITAL, "--replace", home=LEAD).code == 0
+
+
 def test_the_founder_is_told_what_comes_next(odc: Odc) -> None:
     result = odc("consortium", "create", "Lungs", "--analyst", URL, "--party", "lead-b", home="b")
     assert "next: give analyst.invitation.json to the analyst" in result.out

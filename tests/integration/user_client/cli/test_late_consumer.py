@@ -18,6 +18,8 @@ def test_the_status_leads_a_late_consumer_to_its_predictions(odc: Odc) -> None:
     assert next_step(odc) == "odc terms accept"
     assert odc("terms", "accept").code == 0
     assert next_step(odc) == "wait until the lead has sealed the anchor for us: odc anchor share"
+    odc("receive", home=LEAD)
+    assert "  next: odc anchor share, for which a late consumer waits; then odc predict" in odc(home=LEAD).out
     assert f"anchor sealed for {HOSPITAL}" in odc("anchor", "share", home=LEAD).out
     assert "nobody" in odc("anchor", "share", home=LEAD).out
     assert next_step(odc).startswith("odc contribute TABLE")

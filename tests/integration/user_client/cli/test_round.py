@@ -262,12 +262,14 @@ def test_predictions_go_to_parquet_or_to_the_output_of_the_program(odc: Odc) -> 
     table = odc.consortium.table(5)
     assert odc("predict", table, "--out", "mine.parquet").code == 0
     kept = pyarrow.parquet.read_table(odc.consortium.directory / "mine.parquet").to_pylist()
+    of_this_name = odc.consortium.directory / "-"
+    of_this_name.write_text("is none of ours")
     result = odc("predict", table, "--out", "-", "--threshold", "yes=0")
     found = list(csv.DictReader(result.out.splitlines()))
     in_csv, in_parquet = ([float(row["probability_yes"]) for row in each] for each in (found, kept))
     assert in_csv == pytest.approx(in_parquet, rel=1e-6)
     assert {row["prediction"] for row in found} == {"yes"}
-    assert not (odc.consortium.directory / "-").exists()
+    assert of_this_name.read_text() == "is none of ours"
 
 
 @pytest.mark.parametrize(
@@ -275,6 +277,7 @@ def test_predictions_go_to_parquet_or_to_the_output_of_the_program(odc: Odc) -> 
     [
         (["--out", "-", "--json"], "leave one of them out"),
         (["--threshold", "yes"], "CLASS=PROBABILITY"),
+        (["--threshold", "yes=0.3", "--threshold", "yes=0.4"], "more than once"),
         (["--threshold", "yes=often"], "CLASS=PROBABILITY"),
         (["--interval", "0.9"], "do not predict one"),
     ],

@@ -149,6 +149,14 @@ def test_a_table_that_cannot_be_read_is_told_before_terms_are_waited_for(odc: Od
     assert (refused.code, "empty.csv" in refused.err) == (3, True)
 
 
+def test_what_an_analyst_says_moves_no_cursor(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
+    odc.consortium.until_accepted()
+    monkeypatch.setattr("user_client.sdk.next_steps._awaited", lambda _: "\x1b[2J the lead")
+    said = odc("round", odc.consortium.table(1), "--yes", "--wait", "0").err
+    assert "enrolling: waiting for <U+001B>[2J the lead" in said
+    assert "\x1b" not in said
+
+
 def test_a_round_says_what_it_does_and_no_commands(odc: Odc) -> None:
     odc.consortium.until_anchored()
     said = odc("round", odc.consortium.table(1), "--yes", "--wait", "0").err.splitlines()

@@ -18,7 +18,7 @@ from tests.harness.in_process import Consortium, rows
 from tests.harness.peaks import peak_bytes
 from user_client.custody.home import Home
 from user_client.custody.protection import protect
-from user_client.custody.round_directory import OLD_RELEASE_FILE, RELEASE_FILE
+from user_client.custody.round_directory import OLD_RELEASE_FILE, PREPARED_FILE, RELEASE_FILE
 from user_client.custody.scratch import Scratch
 from user_client.sdk import PrivacyOptions, list_releases, releases
 from user_client.sdk.releases import Overlap, SeenRows
@@ -73,6 +73,15 @@ def test_rows_are_known_again_in_a_file_of_another_kind(consortium: Consortium, 
     assert pa.types.is_floating(read_table(again).schema.field("x0").type)
     (found,) = overlaps(consortium.hospital.home, read_table(again), apart_from="")
     assert found.rows == 40
+
+
+def test_a_release_whose_summary_is_damaged_is_listed_without_it(consortium: Consortium) -> None:
+    consortium.until_anchored()
+    consortium.hospital_round.prepare(consortium.table(1))
+    consortium.hospital_round.contribute()
+    (consortium.directory_of(consortium.hospital) / PREPARED_FILE).write_bytes(b'{"rows": 4')
+    (release,) = list_releases(consortium.hospital.home)
+    assert (release.rows, release.found) == (40, {"information": None, "attacks": None})
 
 
 def test_rows_that_were_left_out_were_not_sent(consortium: Consortium) -> None:
@@ -153,7 +162,7 @@ def test_a_row_counts_once_wherever_its_fingerprint_is_and_however_often_it_was_
     header, *rows = path.read_text().splitlines()
     path.write_text("\n".join([header, *rows[:20], *rows[:2] * 10]) + "\n")
     consortium.until_anchored()
-    assert consortium.hospital_round.prepare(path).copies == 20
+    assert consortium.hospital_round.prepare(path).repeated_rows == 20
     consortium.hospital_round.contribute()
     path.write_text("\n".join([header, *rows[10:], *rows[:1] * 3]) + "\n")
     (found,) = overlaps(consortium.hospital.home, read_table(path), apart_from="")

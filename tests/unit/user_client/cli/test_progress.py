@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 import pytest
+from rich.console import Console
 
 from user_client.cli.progress import Pace, busy, upload_progress
 
@@ -59,3 +61,11 @@ def test_without_a_place_for_errors_nothing_is_shown(monkeypatch: pytest.MonkeyP
     with busy(False, "reading") as say, upload_progress(False) as show:
         say("still reading")
         show(1, 2)
+
+
+def test_what_an_analyst_says_of_its_progress_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With markup of Rich in it, too."""
+    console = Console(file=io.StringIO(), force_terminal=True)
+    monkeypatch.setattr("user_client.cli.progress._terminal", lambda _: console)
+    with busy(False, "waiting for [/others]") as say:
+        say("the analyst is [/x]")

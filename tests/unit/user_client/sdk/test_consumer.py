@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from protocol.answers import Status
+from user_client.sdk.answers import status_in
 from user_client.sdk.consumer import is_being_aligned, next_step
 
 
@@ -50,8 +51,8 @@ def test_a_late_consumer_is_told_its_next_step(told: Status, words: str) -> None
         status(late_consumer=False),
         status(downlink="ready"),
         status("closed"),
-        cast("Status", {"state": "released", "members": [{"party": "late"}], "you": {"party": "late"}}),
-        cast("Status", {"state": "released"}),
+        status_in({"state": "released", "members": [{"party": "late"}], "you": {"party": "late"}}),
+        status_in({"state": "released"}),
     ],
 )
 def test_everybody_else_and_whoever_is_done_is_told_nothing_of_it(told: Status) -> None:

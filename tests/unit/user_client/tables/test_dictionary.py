@@ -152,6 +152,7 @@ def test_a_column_that_is_not_in_the_dictionary_is_named(options: Any, tmp_path:
         ('{name = "x", type = "number", low = 1, percentiles = [1, 2]}', "low and high, or"),
         ('{name = "x", type = "number", low = 1, high = "SECRET"}', "column 'x', high"),
         ('{name = "x", type = "category", levels = ["a"]}', "column 'x', levels"),
+        ('{name = "x", type = "category", levels = ["a", "a"]}', "levels must be distinct"),
         ('{name = "x", type = "ordinal", levels = ["a", "b"], shares = [1]}', "one share for each level"),
         ('{name = "x", type = "words"}', "is of no known kind"),
         ('{name = "x", low = 0, high = 1}', "column 'x': has no 'type', which says of what kind it is"),
@@ -168,6 +169,7 @@ def test_a_file_that_is_no_dictionary_is_refused(entry: str, words: str, tmp_pat
     with pytest.raises(UnreadableFileError, match=words) as caught:
         Dictionary.read(written(tmp_path, f"columns = [{entry}]".replace("SECRET", SECRET)))
     assert SECRET not in str(caught.value)
+    assert caught.value.hint.startswith("correct the ")
 
 
 def test_a_csv_file_may_come_from_a_spreadsheet_and_names_a_line_that_is_too_long(tmp_path: Path) -> None:
