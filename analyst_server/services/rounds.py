@@ -50,9 +50,7 @@ def seal(analyst: Analyst, collaboration_id: str) -> None:
         collaboration = find(unit, collaboration_id)
         received = {uplink.party for uplink in unit.uplinks_taking_part(collaboration_id)}
         if not received:
-            raise OutOfOrderError(
-                collaboration.state, Event.SEAL, "no institution has sent all of its uplink"
-            )
+            raise OutOfOrderError(collaboration.state, Event.SEAL, "no uplink is complete")
         terms = stored_terms(collaboration)
         if terms.sums is not None and (missing := sorted(set(terms.parties) - received)):
             raise OutOfOrderError(

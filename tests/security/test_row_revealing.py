@@ -16,7 +16,7 @@ from tests.harness.consortium import Consortium, consortium, rows
 from tests.harness.problems import TERMS
 from user_client.errors import NotPreparedError
 from user_client.sdk import Session
-from user_client.sdk.predictor import map_to_model
+from user_client.sdk.map_to_model import map_to_model
 from user_client.secret.expansion import Matrix64
 from user_client.tables import encode_rows
 

@@ -40,7 +40,7 @@ from user_client.sdk.contrasts import (
     unit_of,
 )
 from user_client.sdk.joined_rows import own_group, require_whole_rows
-from user_client.sdk.predictor import map_to_model
+from user_client.sdk.map_to_model import map_to_model
 from user_client.sdk.terms import accepted_terms, own_schema
 from user_client.sdk.uplink import stored_own_map
 from user_client.tables import encode_labels, encode_rows, table_from

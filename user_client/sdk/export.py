@@ -27,8 +27,9 @@ from user_client.custody.round_directory import RoundDirectory
 from user_client.errors import ExportDiffersError
 from user_client.sdk.downlink import own_model
 from user_client.sdk.joined_rows import own_group, require_whole_rows
+from user_client.sdk.map_to_model import map_to_model
 from user_client.sdk.model_card import alignment_told, inputs_of, model_told, warning_of
-from user_client.sdk.predictor import Predictor, map_to_model
+from user_client.sdk.predictor import Predictor
 from user_client.sdk.shared_rows import trained_model
 from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms
@@ -81,7 +82,7 @@ def _to_model(
     manifest: DownlinkManifest,
     opset: int = OLDEST_OPSET,
 ) -> str:
-    """Add what makes of features the input of the model, as `predictor.map_of_rows`.
+    """Add what makes of features the input of the model, as `map_to_model.map_of_rows`.
 
     ``opset`` is that of the model.
     """

@@ -19,7 +19,6 @@ from protocol.labels import Label, MultiLabel, NumberLabel, SurvivalLabel
 from protocol.messages import DownlinkManifest
 from runtime.terminal import plain
 from user_client.custody.round_directory import (
-    CHANGE_FILE,
     ERRORS_FILE,
     TRAINED_MODEL_FILE,
     RoundDirectory,
@@ -28,17 +27,15 @@ from user_client.errors import (
     FieldError,
     MissingColumnError,
     ModelRefusedError,
-    NotPreparedError,
     PartsNeededError,
 )
 from user_client.onnx_model.process import Model
 from user_client.sdk.downlink import check_basis, own_model
 from user_client.sdk.joined_rows import own_group, require_whole_rows
+from user_client.sdk.map_to_model import map_of_rows
 from user_client.sdk.shared_rows import trained_model
-from user_client.sdk.sums import stored_feature_map
 from user_client.sdk.terms import accepted_terms, own_schema
 from user_client.sdk.unfit_rows import UnfitRows, listed, predict_fitting
-from user_client.sdk.uplink import stored_basis, stored_own_map
 from user_client.tables import (
     are_wholly_empty,
     decode_numbers,
@@ -421,39 +418,3 @@ def _chosen(probabilities: NDArray[np.float32], thresholds: Sequence[float | Non
     open_to_all = np.isinf(known) if np.isinf(known).any() else np.ones(len(known), np.bool_)
     allowed = np.where(reached.any(axis=1, keepdims=True), reached, open_to_all)
     return np.asarray(np.where(allowed, probabilities, -1).argmax(axis=1))
-
-
-def map_of_rows(
-    directory: RoundDirectory, manifest: DownlinkManifest
-) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    """Return what makes of encoded rows, (n, m), the input of the model, (n, l)."""
-    if not manifest.has_change_of_basis:
-        return stored_feature_map(directory)
-    to_model, own_map = map_to_model(directory, manifest), stored_own_map(directory)
-    if own_map is not None:
-        return lambda rows: np.asarray(own_map(rows) @ to_model)
-    return lambda rows: np.asarray(rows @ to_model)
-
-
-def map_to_model(directory: RoundDirectory, manifest: DownlinkManifest) -> NDArray[np.float64]:
-    """Return ``F_i G_i``, (m, l) or behind a map of our own (D, l), or under sums the turn of the features.
-
-    Raises
-    ------
-    NotPreparedError
-        If what it is made of was erased.
-    InputError
-        If the model also takes random features, which are not linear in a row.
-    """
-    if not manifest.has_change_of_basis:
-        features = stored_feature_map(directory)
-        if not features.is_linear:
-            raise InputError("the model takes random features of a row: it has no coefficients of columns")
-        return features.turn
-    basis = stored_basis(directory)
-    if basis is None:
-        raise NotPreparedError("the secret basis is not on this machine any more")
-    spec = manifest.change_of_basis
-    raw = directory.read(CHANGE_FILE)
-    change = np.frombuffer(raw, dtype=np.dtype(spec.dtype).newbyteorder("<")).reshape(spec.shape)
-    return np.asarray(basis @ change.astype(np.float64))

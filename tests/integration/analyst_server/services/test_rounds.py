@@ -44,7 +44,7 @@ def test_a_round_is_sealed_by_hand_without_the_missing(world: World) -> None:
 def test_a_round_without_a_complete_uplink_is_not_sealed(world: World) -> None:
     world.until_anchored()
     world.begin(make_uplink(world.terms, LEAD))
-    with pytest.raises(OutOfOrderError, match="because no institution has sent all of its uplink"):
+    with pytest.raises(OutOfOrderError, match="because no uplink is complete"):
         rounds.seal(world.analyst, world.id)
 
 

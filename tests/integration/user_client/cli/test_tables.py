@@ -139,3 +139,12 @@ def test_a_code_that_the_terms_take_for_a_number_is_named_for_people_and_counted
     machine = odc("terms", "check", table, "--json")
     assert [(one["name"], one["coded"]) for one in machine.json["columns"]] == [("x0", 0), ("x1", 2)]
     assert "999" not in machine.out
+
+
+def test_a_table_without_rows_or_of_one_class_is_warned_of(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    table = odc.consortium.table(1, y=["no"] * 40)
+    said = odc("terms", "check", table).out
+    assert "warning: all 40 rows have the same label: look at how it is written" in said
+    table.write_text("x0,x1,x2,y\n")
+    assert "warning: the table has no rows: who sends it gets" in odc("terms", "check", table).out

@@ -282,15 +282,6 @@ def test_a_table_is_held_to_the_terms_before_they_are_signed(odc: Odc) -> None:
     assert "This institution sends to the analyst, once:" in accepted.err
 
 
-def test_a_table_without_rows_or_of_one_class_is_warned_of(odc: Odc) -> None:
-    odc.consortium.until_joined().publish()
-    table = odc.consortium.table(1, y=["no"] * 40)
-    said = odc("terms", "check", table).out
-    assert "warning: all 40 rows have the same label: look at how it is written" in said
-    table.write_text("x0,x1,x2,y\n")
-    assert "warning: the table has no rows: who sends it gets" in odc("terms", "check", table).out
-
-
 def test_every_column_that_does_not_fit_the_terms_is_told_at_once(odc: Odc) -> None:
     odc.consortium.until_joined().publish()
     table = odc.consortium.table(1, x0=["0.1"] * 39 + ["SECRET"], y=["no"] * 39 + ["SECRET"])

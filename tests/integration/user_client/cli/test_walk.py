@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from analyst_server.services import end
+from analyst_server.services.awaited import Awaited
 from tests.harness.in_process import HOSPITAL, LEAD
 from tests.harness.odc import Odc
 from user_client.transport import connection
@@ -151,7 +152,8 @@ def test_a_table_that_cannot_be_read_is_told_before_terms_are_waited_for(odc: Od
 
 def test_what_an_analyst_says_moves_no_cursor(odc: Odc, monkeypatch: pytest.MonkeyPatch) -> None:
     odc.consortium.until_accepted()
-    monkeypatch.setattr("user_client.sdk.next_steps._awaited", lambda _: "\x1b[2J the lead")
+    evil = Awaited(LEAD, "create-anchor", "\x1b[2J the lead")
+    monkeypatch.setattr("analyst_server.services.views.awaited", lambda *_: [evil])
     said = odc("round", odc.consortium.table(1), "--yes", "--wait", "0").err
     assert "enrolling: waiting for <U+001B>[2J the lead" in said
     assert "\x1b" not in said

@@ -24,8 +24,9 @@ from tests.harness.in_process import Consortium, rows
 from tests.harness.problems import TERMS
 from user_client.custody.round_directory import MODEL_FILE
 from user_client.errors import ConnectionFailedError, ExportDiffersError, MissingExtraError, NotPreparedError
-from user_client.sdk import DraftedEvent, draft_terms, predictor
+from user_client.sdk import DraftedEvent, draft_terms
 from user_client.sdk import export as exporting
+from user_client.sdk.map_to_model import map_to_model
 
 SMALL: dict[str, Any] = {
     "mlp": {"hidden_units": 16, "epochs": 30},
@@ -297,7 +298,7 @@ def test_a_file_that_says_something_else_is_not_given_out(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released(consortium, "logistic", "classes")
-    plain = predictor.map_to_model
+    plain = map_to_model
     monkeypatch.setattr(exporting, "map_to_model", lambda *given: 1.001 * plain(*given))
     with pytest.raises(ExportDiffersError, match="differs from `odc predict`"):
         consortium.hospital_round.export()

@@ -6,7 +6,6 @@ import io
 import sys
 
 import pytest
-from rich.console import Console
 
 from user_client.cli.progress import Pace, busy, upload_progress
 
@@ -63,9 +62,14 @@ def test_without_a_place_for_errors_nothing_is_shown(monkeypatch: pytest.MonkeyP
         show(1, 2)
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def test_what_an_analyst_says_of_its_progress_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """With markup of Rich in it, too."""
-    console = Console(file=io.StringIO(), force_terminal=True)
-    monkeypatch.setattr("user_client.cli.progress._terminal", lambda _: console)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
     with busy(False, "waiting for [/others]") as say:
         say("the analyst is [/x]")

@@ -10,6 +10,7 @@ import pytest
 from protocol.errors import InputError
 from user_client.tables import table_writer
 
+FULL = Path("/dev/full")
 PART = pa.table({"x": [1.5, 2.0]})
 
 
@@ -23,9 +24,13 @@ def test_a_file_has_its_name_once_it_is_whole(tmp_path: Path) -> None:
 
 
 def test_what_its_caller_cannot_read_is_not_blamed_on_the_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), table_writer(tmp_path / "out.csv", PART.schema) as write:
-        write(PART)
-        (tmp_path / "rows.csv").read_text()
+    def copied() -> None:
+        with table_writer(tmp_path / "out.csv", PART.schema) as write:
+            write(PART)
+            (tmp_path / "rows.csv").read_text()
+
+    with pytest.raises(FileNotFoundError):
+        copied()
     assert [*tmp_path.iterdir()] == []
 
 
@@ -39,9 +44,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
 def test_a_disk_that_is_full_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "user_client.tables.write.open", lambda *_, **__: open("/dev/full", "wb"), raising=False
-    )
+    monkeypatch.setattr("user_client.tables.write.open", lambda *_, **__: FULL.open("wb"), raising=False)
     large = pa.table({"x": [float(number) for number in range(100_000)]})
     with (
         pytest.raises(InputError, match=rf"cannot write .*/{name}: No space left"),
