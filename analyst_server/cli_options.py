@@ -22,7 +22,7 @@ from protocol.errors import InputError, NotFoundError
 from protocol.texts import is_id
 from runtime.command_line import PATH
 from runtime.logs import Lines
-from runtime.terminal import shown
+from runtime.terminal import quoted, shown
 
 T = TypeVar("T")
 data_dir_option = click.option(
@@ -86,7 +86,9 @@ def whole_id(analyst: Analyst, given: str) -> str:
         names = ", ".join(f"{row['title']} ({row['collaboration_id']})" for row in found)
         raise InputError(f"several collaborations have an id that begins so: {names}")
     if not found:
-        raise NotFoundError("there is no such collaboration")
+        error = NotFoundError(f"no collaboration has the id {quoted(given)}, or one that begins so")
+        error.hint = "its id, or the first four digits of it or more: `odc-analyst collaboration list`"
+        raise error
     return found[0]["collaboration_id"]
 
 

@@ -158,25 +158,34 @@ def _draft(analyst: Analyst, terms: Terms) -> Collaboration:
 
 def _publish(unit: Unit, collaboration: Collaboration) -> None:
     unit.add(collaboration)
-    for party in stored_terms(collaboration).parties:
+    terms = stored_terms(collaboration)
+    for party in terms.parties:
         unit.add(Member(collaboration_id=collaboration.id, party=party))
     at, subject = collaboration.created_at, collaboration.terms_digest
-    if (replaced := stored_terms(collaboration).replaces) is not None:
-        _cancel_replaced(unit, replaced, at)
+    if terms.replaces is not None:
+        _cancel_replaced(unit, terms, at)
     move(unit, collaboration, Event.PUBLISH_TERMS, at=at, subject=subject)
 
 
-def _cancel_replaced(unit: Unit, collaboration_id: str, now: int) -> None:
-    """End the collaboration whose terms are corrected.
+def _cancel_replaced(unit: Unit, terms: Terms, now: int) -> None:
+    """End the collaboration whose terms are corrected by others.
 
-    Raises `NotFoundError`, or `OutOfOrderError` if an institution may have sent rows under them.
+    Raises `NotFoundError`, `MalformedMessageError` if nothing is corrected, or `OutOfOrderError` if an
+    institution may have sent rows under them.
     """
-    replaced = find(unit, collaboration_id)
+    replaced = find(unit, terms.replaces or "")
     if replaced.now_in not in CAN_BE_REPLACED:
         why = "terms can be replaced until the first institution sends"
+        if replaced.now_in is State.CANCELLED:
+            why = "it has ended: if other terms have replaced it, replace those"
         error = OutOfOrderError(replaced.state, "replace terms", why)
         error.hint = "publish them as another collaboration, without --replaces, and cancel or close this one"
         raise error
+    ids = {"collaboration_id": replaced.id, "replaces": stored_terms(replaced).replaces}
+    if digest(terms.model_copy(update=ids)) == replaced.terms_digest:
+        same = MalformedMessageError("terms", "are those that they replace: nothing is corrected in them")
+        same.hint = "name the file with the corrections; nothing was published or cancelled"
+        raise same
     move(unit, replaced, Event.CANCEL, at=now)
 
 

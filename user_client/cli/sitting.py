@@ -10,7 +10,6 @@ from typing import Final
 import click
 
 from protocol.answers import Status
-from protocol.messages import DownlinkManifest
 from protocol.terms import Terms
 from protocol.texts import visible
 from runtime.command_line import as_json_option
@@ -76,7 +75,6 @@ def round_(
         if collaboration is None:
             with busy(as_json, "waiting for terms"):
                 listed = wait_for_terms(session, wait_s=wait)
-            listed = _without_model(session, listed)
         chosen = round_of(session, collaboration, as_json=as_json, running=True, listed=listed)
         at_first = [row for row in listed if row["collaboration_id"] == chosen.id]
         sitting = _Sitting(
@@ -95,13 +93,6 @@ def round_(
         step = sitting.walk()
     value = {"collaboration_id": chosen.id, "state": sitting.status["state"], "next": step.words}
     show(as_json, value, lambda: f"{value['state']}\nnext: {step.words}")
-
-
-def _without_model(session: Session, listed: list[Status]) -> list[Status]:
-    """Return the collaborations in which something is left to do, if there are any: else all."""
-    return [
-        row for row in listed if not session.round(row["collaboration_id"]).directory.holds(DownlinkManifest)
-    ] or listed
 
 
 @dataclass

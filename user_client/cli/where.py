@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypedDict
 
 import click
@@ -30,7 +30,7 @@ from user_client.sdk.conformance import Check, try_analyst
 from user_client.sdk.doctor import Finding, examine
 from user_client.sdk.next_steps import next_step, prediction_in_words, wait_for_change
 from user_client.sdk.round import Round
-from user_client.sdk.session import Session, named
+from user_client.sdk.session import SHORT_ID, Session, named
 from user_client.tables import Source
 
 _FIRST_OF_LEAD: Final = (
@@ -144,7 +144,13 @@ def where_in_words(found: Where) -> str:
     for row in shown:
         lines.append(f"{printable(named(row['title'], row['collaboration_id']))}: {row['state']}")
         lines.append(f"  next: {row['next']}")
+    if len(shown) > 1:
+        lines.append(f"behind a command, -c names the one that is meant: {_names(shown)}")
     return "\n".join(lines)
+
+
+def _names(shown: Sequence[Standing]) -> str:
+    return ", ".join(f"-c {row['collaboration_id'][:SHORT_ID]}" for row in shown)
 
 
 @click.command()

@@ -32,6 +32,10 @@ _AFTER_CANCEL: Final = (
     "the analyst has cancelled the collaboration, and erases what was sent: nothing is left to do in it."
     " Other terms come as another collaboration, which `odc round TABLE` waits for"
 )
+_WITHOUT_US: Final = (
+    "the analyst has sealed the round without an uplink of ours, so no model comes back to us: ask the lead"
+    " for another round"
+)
 _SHARE: Final = "odc anchor share"
 _LOOKS_FOR_S: Final = 60.0
 """For so long we look with growing pauses where the analyst holds no answer until there is news."""
@@ -109,7 +113,7 @@ def _under_way(status: Status, ours: MemberStatus, directory: RoundDirectory) ->
     if state == State.RELEASED and ours["uplink"] == "received":
         return NextStep("receive", f"odc receive, then {prediction_in_words(directory)}")
     if state == State.RELEASED:
-        return NextStep("none", "the round ended without an uplink of ours")
+        return NextStep("none", _WITHOUT_US)
     return NextStep("wait", f"odc wait, for {_awaited(status)}")
 
 

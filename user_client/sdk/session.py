@@ -230,8 +230,9 @@ class Session:
         collaboration_id : str, optional
             Its first four digits are enough, as long as no other begins with them.
         running : bool
-            Unless an id is given, ask the analyst, and leave out what was closed or cancelled. Otherwise one
-            in the state directory is meant; of several, one that was neither closed nor cancelled.
+            Unless an id is given, ask the analyst, and leave out what was closed or cancelled, and of several
+            those whose downlink is here. Otherwise one in the state directory is meant; of several, one that
+            was neither closed nor cancelled.
         accepted : bool
             Unless an id is given, prefer the collaborations whose terms we have signed.
         received : bool
@@ -272,12 +273,17 @@ class Session:
         return self._one_of(found)
 
     def _running(self, *, accepted: bool, listed: Sequence[Status]) -> str:
-        """Return the id of the only collaboration that runs; those that we have signed come first."""
+        """Return the id of the only collaboration that runs.
+
+        Those that we have signed come first if that is wanted, and those whose model is here come last.
+        """
         rows = listed or self.collaborations()
         found = _alive(rows)
         if accepted:
             signed = self.home.collaborations_with(ACCEPTANCE_FILE)
             found = [each for each in signed if each in found] or found
+        ended_for_us = self.home.collaborations_with(DOWNLINK_FILE)
+        found = [each for each in found if each not in ended_for_us] or found
         if not found:
             raise _none_can_be_meant(rows)
         return self._one_of(found)

@@ -60,7 +60,7 @@ def test_only_terms_that_can_be_signed_are_rejected_by_their_members(world: Worl
 
 
 def corrected(world: World, **changed: Any) -> Terms:
-    return make_terms(collaboration_id=OTHER_ID, replaces=world.id, **changed)
+    return make_terms(collaboration_id=OTHER_ID, replaces=world.id, **{"title": "Corrected", **changed})
 
 
 def test_corrected_terms_end_the_round_that_they_replace(world: World) -> None:
@@ -82,6 +82,22 @@ def test_terms_cannot_be_replaced_once_somebody_sends(world: World) -> None:
     assert "without --replaces" in (caught.value.hint or "")
     assert [row["collaboration_id"] for row in views.listing(world.analyst, None)] == [world.id]
     assert views.status(world.analyst, None, world.id)["state"] == "collecting"
+
+
+def test_terms_in_which_nothing_is_corrected_replace_none(world: World) -> None:
+    world.publish()
+    same = corrected(world, title=world.terms.title)
+    with pytest.raises(MalformedMessageError, match="nothing is corrected in them"):
+        prepare.create(world.analyst, same)
+    assert views.status(world.analyst, None, world.id)["state"] == "enrolling"
+
+
+def test_terms_that_were_replaced_are_not_replaced_again(world: World) -> None:
+    world.publish()
+    prepare.create(world.analyst, corrected(world))
+    again = make_terms(collaboration_id="d" * 32, replaces=world.id, title="Corrected again")
+    with pytest.raises(OutOfOrderError, match="if other terms have replaced it, replace those"):
+        prepare.create(world.analyst, again)
 
 
 def test_terms_that_replace_an_unknown_round_are_not_published(world: World) -> None:

@@ -135,6 +135,21 @@ def test_without_the_analyst_it_says_what_is_known_here(odc: Odc, monkeypatch: p
     assert known() == [f"{name}: the model is here", "  next: odc predict TABLE, odc evaluate TABLE"]
 
 
+def test_a_round_whose_model_is_here_is_meant_before_those_that_were_cancelled(odc: Odc) -> None:
+    odc.consortium.until_released()
+    odc("receive")
+    found = odc.consortium.id
+    end.cancel(odc.consortium.analyst, odc.consortium.publish())
+    said = odc("round", odc.consortium.table(1))
+    assert (said.code, said.out) == (0, "released\nnext: odc predict TABLE, odc evaluate TABLE\n")
+    second = odc.consortium.publish(title="Second")
+    assert odc("wait").out == (
+        "enrolling\nnext: odc round TABLE, or one by one: odc terms show, odc terms accept\n"
+    )
+    assert odc().out.splitlines()[-1].startswith("behind a command, -c names the one that is meant: -c ")
+    assert all(f"-c {each[:8]}" in odc().out for each in (found, second))
+
+
 def test_whoever_waits_is_told_what_a_cancellation_means(odc: Odc) -> None:
     odc.consortium.until_anchored()
     end.cancel(odc.consortium.analyst, odc.consortium.id)
