@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any, Final
 
 import numpy as np
@@ -118,6 +119,56 @@ def class_scores(labels: NDArray[Any], probabilities: NDArray[np.floating]) -> C
         calibration_intercept=intercept,
         bins=bins,
     )
+
+
+@dataclass(frozen=True)
+class OfClass:
+    """How a model does on one class.
+
+    Attributes
+    ----------
+    rows : int
+        How many rows have it.
+    predicted, right : int
+        Of how many rows it is the likeliest class, and how many of these have it.
+    pr_auc : float, optional
+        The average precision of its probability; None if no row has it, or all have.
+    """
+
+    rows: int
+    predicted: int
+    right: int
+    pr_auc: float | None
+
+
+def of_each_class(labels: NDArray[Any], probabilities: NDArray[np.floating]) -> list[OfClass]:
+    """Return how a model does on each class; the arguments are those of `class_scores`."""
+    found = np.clip(np.asarray(probabilities, np.float64), 0, 1)
+    top = found.argmax(axis=1)
+    return [
+        OfClass(
+            rows=int(has.sum()),
+            predicted=int((top == number).sum()),
+            right=int((has & (top == number)).sum()),
+            pr_auc=_average_precision(found[:, number], has) if 0 < has.sum() < len(has) else None,
+        )
+        for number, has in enumerate(labels == number for number in range(found.shape[1]))
+    ]
+
+
+def of_class_in_words(name: str, found: OfClass) -> str:
+    """Return how a model does on one class, as people write it."""
+    pr_auc = "" if found.pr_auc is None else f", {FIGURES['pr_auc']} {figure('pr_auc', found.pr_auc)}"
+    words = (
+        f"class {name}: {found.rows:,} rows have it, {found.predicted:,} are predicted to, {found.right:,} of"
+        f" them rightly{pr_auc}"
+    )
+    if found.rows and not found.predicted:
+        words += (
+            f"; it is never the likeliest class: `odc predict --threshold {quote(name)}=P` predicts it from a"
+            " probability of P on"
+        )
+    return words
 
 
 def class_scores_in_words(scores: ClassScores) -> str:

@@ -20,7 +20,12 @@ from runtime.terminal import (
     score_in_words,
     training_in_words,
 )
-from user_client.class_scores import bins_in_words, class_scores_in_words, label_score_in_words
+from user_client.class_scores import (
+    bins_in_words,
+    class_scores_in_words,
+    label_score_in_words,
+    of_class_in_words,
+)
 from user_client.cli.options import (
     collaboration_option,
     open_session,
@@ -48,6 +53,8 @@ _JUDGED: Final = (
     "parity_gap",
 )
 """The results that are shown in words of their own, or to machines alone."""
+_MOST_CLASSES: Final = 10
+"""Of more, only machines are told of each."""
 _UNCLEAR: Final = "whether that is a gain is unclear: "
 _VERDICTS: Final = {
     "gain": "the gain is clear: on rows like these, the collaboration predicts better than you do alone",
@@ -112,21 +119,9 @@ def _evaluation_lines(found: Evaluation) -> Iterator[str]:
     drawn = "" if found.rows == found.of_rows else f" drawn from {found.of_rows:,}"
     yield f"{score_in_words(found.score)}{drawn}{' kept back' if found.kept_back else ' of another table'}"
     yield _VERDICTS[found.verdict] if found.too_few is None else f"{_UNCLEAR}{found.too_few}"
-    if not found.kept_back and found.left_out is None:
-        yield "nothing here tells which rows were sent: if some of these were, both scores are too good"
-    elif not found.kept_back:
-        yield (
-            f"{found.left_out:,} more rows of this table have the values of rows that were sent, and are left"
-            " out"
-            if found.left_out
-            else "by their values, none of these rows was sent"
-        )
-    for name, scores in (("together", found.together_in_classes), ("alone", found.alone_in_classes)):
-        if scores is not None:
-            yield f"{name}: {class_scores_in_words(scores)}"
-            if scores.bins:
-                yield f"  probabilities (and what came of them): {bins_in_words(scores.bins)}"
-    yield from found.notes
+    if not found.kept_back:
+        yield _left_out(found.left_out)
+    yield from _of_classes(found)
     for label, of_label in found.by_label.items():
         yield f"{label}: {label_score_in_words(of_label)}"
     if found.trained is not None:
@@ -138,6 +133,27 @@ def _evaluation_lines(found: Evaluation) -> Iterator[str]:
         if found.sent
         else "nothing was sent"
     )
+
+
+def _left_out(rows: int | None) -> str:
+    """Return which rows of another table were not scored."""
+    if rows is None:
+        return "nothing here tells which rows were sent: if some of these were, both scores are too good"
+    if rows:
+        return f"{rows:,} more rows of this table have the values of rows that were sent, and are left out"
+    return "by their values, none of these rows was sent"
+
+
+def _of_classes(found: Evaluation) -> Iterator[str]:
+    """Yield what there is beside the score where the label is a class."""
+    for name, scores in (("together", found.together_in_classes), ("alone", found.alone_in_classes)):
+        if scores is not None:
+            yield f"{name}: {class_scores_in_words(scores)}"
+            if scores.bins:
+                yield f"  probabilities (and what came of them): {bins_in_words(scores.bins)}"
+    yield from found.notes
+    if len(found.by_class) <= _MOST_CLASSES:
+        yield from (of_class_in_words(name, of_class) for name, of_class in found.by_class.items())
 
 
 def _report_text(

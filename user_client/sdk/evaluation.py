@@ -17,7 +17,7 @@ from protocol.labels import Label
 from protocol.messages import MemberScore
 from protocol.operations import SEND_SCORE
 from protocol.terms import Terms
-from user_client.class_scores import ClassScores, class_scores
+from user_client.class_scores import ClassScores, OfClass, class_scores, of_each_class
 from user_client.custody.round_directory import ERRORS_FILE, EVALUATION_FILE, RoundDirectory
 from user_client.custody.scratch import Scratch
 from user_client.errors import NothingKeptBackError
@@ -69,6 +69,8 @@ class Evaluation:
         never sent.
     of_class : str, optional
         The second of two classes: PR-AUC and calibration are of it.
+    by_class : mapping of str to OfClass
+        Of classes, how the collaboration's model does on each. They are never sent.
     without_rows : tuple of str
         Classes that none of the rows has, and that no mean over classes counts.
     trained : str, optional
@@ -97,6 +99,7 @@ class Evaluation:
     alone_in_classes: ClassScores | None = None
     by_label: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     of_class: str | None = None
+    by_class: Mapping[str, OfClass] = field(default_factory=dict)
     without_rows: tuple[str, ...] = ()
     trained: str | None = None
     too_few: str | None = None
@@ -127,6 +130,8 @@ class Evaluation:
     def notes(self) -> list[str]:
         """What the figures of classes are of, in words."""
         notes = [] if self.of_class is None else [f"PR-AUC and calibration are of the class {self.of_class}"]
+        if len(self.by_class) > 2:
+            notes.append("PR-AUC is the mean over the classes, and calibration of the likeliest one")
         if self.without_rows:
             names = ", ".join(self.without_rows)
             notes.append(f"no row here has the class {names}: no mean over classes counts it")
@@ -141,7 +146,8 @@ class Evaluation:
         """Return what `to_json` was made from; raises `ValueError` or the like for another value."""
         # earlier versions have scored all rows, of one label, and named no class and no model of our own
         earlier = {"of_rows": value["rows"], "by_label": {}, "of_class": None, "without_rows": ()}
-        value = {**earlier, "trained": None, "too_few": None, "left_out": None, **value}
+        value = {**earlier, "by_class": {}, "trained": None, "too_few": None, "left_out": None, **value}
+        value["by_class"] = {name: OfClass(**one) for name, one in value["by_class"].items()}
         value["without_rows"] = tuple(value["without_rows"])
         content = {name: value[name] for name in cls.__dataclass_fields__ if name not in _IN_CLASSES}
         fit = content["local_fit"]
@@ -220,6 +226,7 @@ def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: 
         together_in_classes=class_scores(labels, together) if of_classes else None,
         alone_in_classes=class_scores(labels, alone) if of_classes and alone is not None else None,
         of_class=classes[1] if len(classes) == 2 and not absent else None,
+        by_class=dict(zip(classes, of_each_class(labels, together), strict=True)) if of_classes else {},
         without_rows=absent,
         by_label=_by_label(terms, labels, together, alone) if terms.task == "multilabel" else {},
         trained=predictor.kind if is_trained(directory) else None,

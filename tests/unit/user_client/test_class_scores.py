@@ -19,6 +19,8 @@ from user_client.class_scores import (
     bins_in_words,
     class_scores,
     class_scores_in_words,
+    of_class_in_words,
+    of_each_class,
 )
 
 
@@ -140,3 +142,18 @@ def test_rows_that_are_nearly_separated_end_no_measurement_on_either_side(seed: 
         if mine is not None and other is not None:
             assert mine.mean == pytest.approx(other.value, rel=1e-4, abs=1e-6)
             assert np.isfinite([mine.low, mine.high]).all()
+
+
+def test_each_class_is_counted_and_one_that_is_never_predicted_is_named() -> None:
+    labels = np.array([0, 0, 0, 1, 2])
+    told = np.array([[0.9, 0.1, 0], [0.5, 0.1, 0.4], [0.3, 0.7, 0], [0.2, 0.8, 0], [0.6, 0, 0.4]])
+    usual, other, rare = of_each_class(labels, told)
+    assert (usual.rows, usual.predicted, usual.right) == (3, 3, 2)
+    assert (other.rows, other.predicted, other.right, other.pr_auc) == (1, 2, 1, 1.0)
+    assert (rare.rows, rare.predicted) == (1, 0)
+    assert rare.pr_auc == pytest.approx(0.5)
+    said = of_class_in_words("died here", rare)
+    assert "1 rows have it, 0 are predicted to, 0 of them rightly, PR-AUC 50.0; it is never" in said
+    assert "`odc predict --threshold 'died here'=P`" in said
+    assert "never" not in of_class_in_words("no", other)
+    assert of_each_class(np.zeros(3, int), told[:3])[0].pr_auc is None

@@ -178,6 +178,8 @@ def test_it_is_said_of_which_class_the_figures_are(consortium: Consortium) -> No
     ours.receive()
     found = ours.evaluate(csv(consortium.directory / "new.csv", rows(5, 120)))
     assert (found.of_class, found.without_rows) == ("yes", ())
+    assert sum(one.rows for one in found.by_class.values()) == found.rows
+    assert consortium.hospital_round.evaluation == found
     assert found.notes == ["PR-AUC and calibration are of the class yes"]
     assert ours.evaluation == found
 
@@ -194,8 +196,9 @@ def test_a_class_without_rows_is_named(consortium: Consortium) -> None:
     ours = consortium.hospital_round
     ours.receive()
     found = ours.evaluate(pa.table(rows(5)))
-    assert found.notes == ["no row here has the class perhaps: no mean over classes counts it"]
-    assert ours.evaluate(pa.table({**rows(5), "y": answers})).notes == []
+    mean = "PR-AUC is the mean over the classes, and calibration of the likeliest one"
+    assert found.notes == [mean, "no row here has the class perhaps: no mean over classes counts it"]
+    assert ours.evaluate(pa.table({**rows(5), "y": answers})).notes == [mean]
 
 
 def test_an_evaluation_of_an_earlier_version_is_still_read(consortium: Consortium) -> None:
