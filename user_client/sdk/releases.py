@@ -87,6 +87,30 @@ def list_releases(home: Home) -> Iterator[Release]:
     yield from sorted(found, key=lambda release: release.received_at)
 
 
+class OwnRows:
+    """The rows of a table, taken part by part, each as a fingerprint under a key of its own."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        self.key = KeyStream.fresh("odc/v1/row-fingerprints").read(KEY_BYTES)
+        self._kept = _Kept(scratch)
+
+    def look(self, _part: pa.Table, read: pa.Table) -> Callable[[], None]:
+        """Return what takes these rows of the table: as `SeenRows.look`."""
+        return _taking([self.fingerprinted(values_of(read))])
+
+    def fingerprinted(self, values: RowValues) -> tuple[_Kept, Fingerprints]:
+        """Return the fingerprints of some rows, and where they are kept."""
+        return self._kept, values.fingerprints(self.key)
+
+    def rows(self) -> Rows:
+        """Return all fingerprints, as rows of one column with the same bytes."""
+        return self._kept.rows()
+
+    def repeated(self) -> int:
+        """Return how many rows of the table equal one before them in every column."""
+        return sum(int((np.diff(some) == 0).sum()) for some in _ascending(self.rows()))
+
+
 class SeenRows:
     """The rows of a table, taken part by part: which were sent before, and what we keep to know them again.
 
@@ -95,8 +119,7 @@ class SeenRows:
 
     def __init__(self, home: Home, scratch: Scratch, *, apart_from: str) -> None:
         """Look for rows that were sent in rounds of ``home``, except for the one of the id ``apart_from``."""
-        self._key = KeyStream.fresh("odc/v1/row-fingerprints").read(KEY_BYTES)
-        self._own = _Kept(scratch)
+        self._own = OwnRows(scratch)
         self._earlier = [
             earlier
             for directory in _received(home)
@@ -110,12 +133,11 @@ class SeenRows:
         ``part`` has them as they are in the file, and ``read`` with some of their texts as numbers.
         """
         values = values_of(read)
-        own = (self._own, values.fingerprints(self._key))
-        return _taking([own, *_looked_for(self._earlier, part, values)])
+        return _taking([self._own.fingerprinted(values), *_looked_for(self._earlier, part, values)])
 
     def repeated_rows(self) -> int:
         """Return how many rows of the table equal one before them in every column."""
-        return sum(int((np.diff(some) == 0).sum()) for some in _ascending(self._own.rows()))
+        return self._own.repeated()
 
     def overlaps(self) -> list[Overlap]:
         """Return the earlier rounds to which rows of the table were sent, the oldest first."""
@@ -127,7 +149,7 @@ class SeenRows:
         """Store the fingerprints of the rows that leave: ``leaving``, (n,), says which of the table do."""
         sent = self._own.rows().where(leaving)
         ascending = (found.astype("<u8", copy=False).data for found in _ascending(sent))
-        directory.write_secret_of(RELEASE_FILE, chain([_BY_VALUES, self._key], ascending))
+        directory.write_secret_of(RELEASE_FILE, chain([_BY_VALUES, self._own.key], ascending))
         directory.remove(OLD_RELEASE_FILE)
 
 

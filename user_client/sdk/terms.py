@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,7 @@ from user_client.sdk.privacy import (
     measured,
     score_targets,
 )
+from user_client.sdk.releases import OwnRows
 from user_client.sdk.session import Session, require_role
 from user_client.sdk.unused import Unused, unused_in
 from user_client.secret.bands import Told
@@ -59,6 +61,7 @@ from user_client.tables import (
     EncodedTable,
     Misfit,
     RowKeys,
+    beside,
     encode_table,
     find_misfits,
     marked_rows,
@@ -69,6 +72,8 @@ from user_client.tables import (
 
 log = logging.getLogger(__name__)
 
+_MANY_DIFFERENT: Final = 100
+"""Where columns could make so many times as many rows as there are, equal rows are no chance."""
 _NO_ROWS: Final = (
     "the table has no rows: who sends it gets the model without contributing to it, as a consumer"
     " (`odc contribute --consumer`)"
@@ -139,14 +144,15 @@ def check_table(
         If the rows are joined with those of others, and one has no key, or the key of another.
     """
     schema = terms.table_schema if party is None else terms.schema_of(party)
-    kept = Scratch(scratch or Path(tempfile.gettempdir())).keep
+    kept = Scratch(scratch or Path(tempfile.gettempdir()))
+    own = OwnRows(kept)
     group = None if party is None else terms.group_of(party)
     keys = None if group is None else _row_keys(group, terms)
     needs_labels = party is None or terms.has_labels(party)
-    looking: dict[str, Any] = {} if keys is None else {"look": keys.look}
-    looking |= {"needs_labels": needs_labels, "reads_labels": needs_labels}
+    looking = {"needs_labels": needs_labels, "reads_labels": needs_labels}
+    look = own.look if keys is None else beside(keys.look, own.look)
     try:
-        table = encode_table(data, schema, kept, **looking)
+        table = encode_table(data, schema, kept.keep, look=look, **looking)
     except TableError:
         found, rows = find_misfits(data, schema, needs_labels=needs_labels)
         if not found:  # it is the row key
@@ -154,7 +160,9 @@ def check_table(
         return CheckedTable(rows, schema.width, found, None, None, [])
     if keys is not None:
         keys.hashes()
-    return replace(_checked(terms, schema, data, table, party), has_labels=needs_labels)
+    checked = _checked(terms, schema, data, table, party)
+    twice = _remarks_on_repeated_rows(own.repeated(), checked.rows, checked.profile)
+    return replace(checked, has_labels=needs_labels, remarks=(*checked.remarks, *twice))
 
 
 def _row_keys(group: JoinedRows, terms: Terms) -> RowKeys:
@@ -214,6 +222,16 @@ def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable, party
         banded=banded_by(schema, some, told, bends) if told is not None else {},
         to_choose_from=_to_choose_from(terms, score, all_axes) if score else (),
     )
+
+
+def _remarks_on_repeated_rows(repeated: int, rows: int, columns: Sequence[ColumnProfile]) -> Iterator[str]:
+    """Yield a sentence if rows equal earlier ones that do not do so because there are few different ones."""
+    different = math.prod(max(1, column.distinct) for column in columns)
+    if repeated and different >= _MANY_DIFFERENT * rows:
+        yield (
+            f"{repeated:,} of {rows:,} rows {'equals' if repeated == 1 else 'equal'} an earlier row in every"
+            " column: what was written twice counts twice; take it out, unless these are different people"
+        )
 
 
 def _remarks_on_labels(labels: NDArray[Any], task: Task) -> Iterator[str]:

@@ -273,4 +273,4 @@ def _remarks(
         yield from remarks_on(name, table.column(name), column, label.groups, label.count)
         if column.numbers is not None and "dates" in column.content and "since" not in column.content:
             days[name] = column.numbers
-    yield from remarks_on_dates(days)
+    yield from remarks_on_dates(days, label.groups, label.count)

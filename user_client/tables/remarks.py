@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, islice
 from shlex import quote
 from typing import Any, Final
 
@@ -53,16 +54,33 @@ def remarks_on(
             yield from _remarks_on_days(name, known)
         else:
             yield from _remarks_on_numbers(name, values, known, has_scale="scale" in column.content)
-        ordered = np.nan_to_num(column.numbers, nan=float(np.median(known)))
+        ordered = _without_gaps(column.numbers)
+    for which, auc in _leaks(_rates(values, labels) if ordered is None else ordered, labels, classes).items():
+        yield (
+            f"{name}: predicts {which} alone (ROC-AUC {100 * auc:.1f} %); unless it is known before the"
+            f" outcome, leave it out with --exclude {quote(name)}"
+        )
+
+
+def _leaks(
+    ordered: Matrix64 | Mapping[str, Matrix64], labels: Mapping[str, NDArray[Any]], classes: int
+) -> dict[str, float]:
+    """Return the labels that one number per row tells as who knows the outcome does, and the ROC-AUC of each.
+
+    The numbers may be others for each label.
+    """
+    found = {}
     for label, told in labels.items():
-        known_label, by = np.isfinite(told), _rates(values, told) if ordered is None else ordered
-        auc = largest_auc(by[known_label], told[known_label], classes)
+        known, by = np.isfinite(told), ordered[label] if isinstance(ordered, Mapping) else ordered
+        auc = largest_auc(by[known], told[known], classes)
         if auc >= LEAK:
-            which = "the label" if len(labels) == 1 else f"the label {label}"
-            yield (
-                f"{name}: predicts {which} alone (ROC-AUC {100 * auc:.1f} %); unless it is known before the"
-                f" outcome, leave it out with --exclude {quote(name)}"
-            )
+            found["the label" if len(labels) == 1 else f"the label {label}"] = auc
+    return found
+
+
+def _without_gaps(numbers: Matrix64) -> Matrix64:
+    """Return numbers with their median in the place of each NaN."""
+    return np.nan_to_num(numbers, nan=float(np.nanmedian(numbers)))
 
 
 def remarks_on_capitals(name: str, texts: Sequence[str], what: str) -> Iterator[str]:
@@ -78,20 +96,37 @@ def remarks_on_capitals(name: str, texts: Sequence[str], what: str) -> Iterator[
             )
 
 
-def remarks_on_dates(days: Mapping[str, Matrix64]) -> Iterator[str]:
+def remarks_on_dates(
+    days: Mapping[str, Matrix64], labels: Mapping[str, NDArray[Any]], classes: int
+) -> Iterator[str]:
     """Yield one sentence for each column of dates that are no durations: what they tell, and what to do.
+
+    And one for each two of them whose difference predicts a label: a model of both finds that.
 
     Parameters
     ----------
     days : mapping of str to (n,) ndarray of float64
         Days since 1970-01-01 of each such column, NaN where a field is empty.
+    labels, classes
+        As for `remarks_on`.
     """
+    telling: set[frozenset[str]] = set()
+    for first, second in combinations(islice(days, _MOST_PAIRED), 2):
+        between = days[second] - days[first]
+        leaks = {} if np.isnan(between).all() else _leaks(_without_gaps(between), labels, classes)
+        telling |= {frozenset((first, second))} if leaks else set()
+        yield from (
+            f"{first} and {second}: the days between them predict {which} (ROC-AUC {100 * auc:.1f} %); unless"
+            f" both are known before the outcome, leave one out with --exclude {quote(first)} or --exclude"
+            f" {quote(second)}"
+            for which, auc in leaks.items()
+        )
     for name, ends in days.items():
         # the nearest column that is never after it
         before = {
             other: float(np.nanmedian(ends - begins))
             for other, begins in days.items()
-            if other != name and _never_after(begins, ends)
+            if other != name and frozenset((name, other)) not in telling and _never_after(begins, ends)
         }
         advice = f"leave it out with --exclude {quote(name)}, or coarsen it in every table"
         if before:
@@ -101,6 +136,10 @@ def remarks_on_dates(days: Mapping[str, Matrix64]) -> Iterator[str]:
                 f" {quote(f'{name}={origin}')}"
             )
         yield f"{name}: who knows a date from elsewhere can recognise the row by it; {advice}"
+
+
+_MOST_PAIRED: Final = 30
+"""Of more columns of dates, only these are compared with each other."""
 
 
 def _never_after(begins: Matrix64, ends: Matrix64) -> bool:
@@ -167,14 +206,16 @@ def _written(values: pa.ChunkedArray, code: float) -> str:
     return max(texts, key=lambda text: texts[text], default=f"{code:g}")
 
 
-def _rates(values: pa.ChunkedArray, labels: NDArray[Any]) -> Matrix64:
-    """Return the mean class number of each row's level: a number to order the rows by."""
+def _rates(values: pa.ChunkedArray, labels: Mapping[str, NDArray[Any]]) -> dict[str, Matrix64]:
+    """Return, for each label, the mean class number of each row's level: a number to order the rows by."""
     codes = pc.fill_null(as_text(values), "").dictionary_encode().combine_chunks()
-    chosen = np.asarray(codes.indices)
-    known = np.isfinite(labels)
-    totals = np.bincount(chosen[known], labels[known], minlength=len(codes.dictionary))
-    counts = np.bincount(chosen[known], minlength=len(codes.dictionary))
-    return np.asarray((totals / np.maximum(counts, 1))[chosen])
+    chosen, found = np.asarray(codes.indices), {}
+    for label, told in labels.items():
+        known = np.isfinite(told)
+        totals = np.bincount(chosen[known], told[known], minlength=len(codes.dictionary))
+        counts = np.bincount(chosen[known], minlength=len(codes.dictionary))
+        found[label] = np.asarray((totals / np.maximum(counts, 1))[chosen])
+    return found
 
 
 def largest_auc(ordered: Matrix64, labels: NDArray[Any], classes: int) -> float:

@@ -148,3 +148,13 @@ def test_a_table_without_rows_or_of_one_class_is_warned_of(odc: Odc) -> None:
     assert "warning: all 40 rows have the same label: look at how it is written" in said
     table.write_text("x0,x1,x2,y\n")
     assert "warning: the table has no rows: who sends it gets" in odc("terms", "check", table).out
+
+
+def test_rows_that_are_there_twice_are_warned_of_unless_there_are_few_different_ones(odc: Odc) -> None:
+    odc.consortium.until_joined().publish()
+    table = odc.consortium.table(1)
+    assert "an earlier row" not in odc("terms", "check", table).out
+    table.write_text(table.read_text() + "\n".join(table.read_text().splitlines()[1:4]) + "\n")
+    assert "warning: 3 of 43 rows equal an earlier row in every column" in odc("terms", "check", table).out
+    coarse = {name: [row % 2 for row in range(40)] for name in ("x0", "x1", "x2")}
+    assert "an earlier row" not in odc("terms", "check", odc.consortium.table(2, **coarse)).out

@@ -157,3 +157,13 @@ class TestRemarks:
     def test_name_a_date_that_predicts_the_label_alone(self) -> None:
         made = table().drop_columns(["y"]).append_column("y", pa.array([day.year == 2019 for day in CAME]))
         assert any("predicts the label alone" in remark for remark in self.remarks(made, "came"))
+
+    def test_name_two_dates_whose_difference_predicts_the_label(self) -> None:
+        stay = [(left - came).days for came, left in zip(CAME, LEFT, strict=True)]
+        made = table().drop_columns(["y"]).append_column("y", pa.array(stay))
+        found = draft_schema(made, "y", task="number").remarks
+        (pair,) = [remark for remark in found if "days between them" in remark]
+        assert pair.startswith("came and left: the days between them predict the label (ROC-AUC 100.0 %)")
+        assert "--exclude came or --exclude left" in pair
+        assert not any("--duration left=came" in remark for remark in found)  # that would be the label
+        assert any("--duration left=came" in remark for remark in draft_schema(table(), "y").remarks)
