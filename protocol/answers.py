@@ -231,3 +231,5 @@ class MemberReport(ReportHead):
     """A report as a member reads it, whatever its analyst's version has measured."""
 
     results: dict[str, Any] | None
+    parties: NotRequired[list[dict[str, Any]]]
+    """Those whose uplinks the round is of."""

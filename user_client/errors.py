@@ -185,10 +185,7 @@ class PolicyError(InputError):
 
     code = "policy"
     title = "A policy does not allow it"
-    hint = (
-        "ask the lead for other terms, or change our policy: `odc policy`; what could not be tried may need"
-        " the extra [desk]"
-    )
+    hint = "ask the lead for other terms, or change our policy: `odc policy`"
 
     def __init__(self, violations: Sequence[str], would_pass: str | None = None) -> None:
         super().__init__("; ".join(violations))

@@ -144,6 +144,7 @@ def protect(
         if remove:
             protection.unprotect(home, secret)
         elif change:
+            home.unlock(secret)  # before somebody types the new one twice
             new = ask_passphrase("New passphrase", new_passphrase_file, is_new=True)
             protection.change_passphrase(home, secret, new)
         else:

@@ -77,8 +77,9 @@ def create(
     """Found a consortium: generate its root key here, and invite the analyst."""
     refuse_to_overwrite(analyst_invitation, force=force, option="--analyst-invitation")
     require_writable(analyst_invitation)
-    secret = options_of(context).passphrase(passphrase_file, is_new=True)
     with open_session(context) as session:
+        consortium.require_no_consortium(session.home)  # before somebody types a passphrase twice
+        secret = options_of(context).passphrase(passphrase_file, is_new=True)
         if protect:
             protect_directory(session.home, secret)
         membership = consortium.create_consortium(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
@@ -112,7 +112,10 @@ def report(context: click.Context, collaboration: str | None, wait: float, as_js
         next_step = "we have not evaluated it yet: odc evaluate TABLE"
         if is_trained(chosen.directory):
             next_step = f"{trained_in_words(None)}; {next_step}"
-    show(as_json, value, lambda: _report_text(found, own, bytes_explained, next_step))
+    sent = {party["party"] for party in found.get("parties", ())}
+    known = {*sent, *found.get("excluded", ())}
+    missing = [party for party in chosen.terms.awaited_parties if sent and party not in known]
+    show(as_json, value, lambda: _report_text(found, own, bytes_explained, next_step, missing))
 
 
 def _evaluation_lines(found: Evaluation) -> Iterator[str]:
@@ -161,6 +164,7 @@ def _report_text(
     own: Evaluation | None,
     explained: RoundExplanation | None,
     next_step: str | None,
+    missing: Sequence[str],
 ) -> str:
     how = f"alignment {found['alignment']}" if found.get("uplink", "rows") == "rows" else "masked sums"
     lines = [
@@ -173,6 +177,8 @@ def _report_text(
         lines.append(f"failed: {found['failure']}")
     if found.get("excluded"):
         lines.append(f"excluded by the analyst's operator: {', '.join(found['excluded'])}")
+    if found["results"] and missing:
+        lines.append(f"without rows of {', '.join(missing)}: no uplink of theirs is part of this round")
     if found["results"]:
         lines.append("the analyst has measured:")
         lines += [f"  {line}" for line in _judgement_lines(found["results"].get("judgement") or {})]

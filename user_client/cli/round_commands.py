@@ -15,6 +15,7 @@ from metering.explanation import as_json as as_json_object
 from protocol.answers import Status
 from protocol.errors import InputError
 from protocol.messages import Receipt
+from protocol.states import State
 from runtime.command_line import PATH, InOrder, as_json_option
 from runtime.standing import progress_words
 from runtime.terminal import minute
@@ -254,6 +255,8 @@ def _status_text(value: StatusShown, explained: dict[str, RoundExplanation | Non
     lines = [f"{value['party']} ({value['role']}) in {value['consortium']}, analyst {value['analyst']}"]
     for row in value["collaborations"]:
         lines.append(f"{row['collaboration_id']}  {row['state']}  {row['title']}")
+        if row["state"] == State.CANCELLED:
+            continue
         if row["failure"]:
             lines.append(f"  failed: {row['failure']}")
         excluded = [member["party"] for member in row["members"] if member.get("excluded")]

@@ -13,6 +13,7 @@ from protocol.answers import Status
 from protocol.terms import Terms
 from protocol.texts import visible
 from runtime.command_line import as_json_option
+from runtime.terminal import printable
 from user_client.cli.desk import agree_to_send, agree_to_sign, does_not_fit
 from user_client.cli.options import can_ask, collaboration_option, open_session, round_of, show
 from user_client.cli.progress import busy, reading, upload_progress
@@ -91,6 +92,9 @@ def round_(
             as_json=as_json,
         )
         step = sitting.walk()
+    if not (sitting.is_read or as_json):
+        place = printable(str(table.place))
+        click.echo(f"{place} was not read: no step of this round needs a table now", err=True)
     value = {"collaboration_id": chosen.id, "state": sitting.status["state"], "next": step.words}
     show(as_json, value, lambda: f"{value['state']}\nnext: {step.words}")
 
@@ -112,6 +116,8 @@ class _Sitting:
     as_json: bool
     is_compared: bool = False
     """Whether somebody has just seen what the terms find in the table."""
+    is_read: bool = False
+    """Whether a step needed the table."""
 
     def walk(self) -> NextStep:
         """Take every step that is ours, and wait for others; return the step that is not of a round."""
@@ -151,7 +157,7 @@ class _Sitting:
         if not self.yes:
             consents = agree_to_sign(terms, self.chosen.party, row_revealing=consents)
         self.chosen.accept(accept_row_revealing_model=consents)
-        self.is_compared = True
+        self.is_compared = self.is_read = True
 
     def contribute(self) -> None:
         """Prepare the table, show what would leave and its risk, ask, and send.
@@ -159,6 +165,7 @@ class _Sitting:
         Whoever has signed before may name another table now: it is compared with the terms again, unless an
         upload goes on.
         """
+        self.is_read = True
         warnings = [] if self.is_compared or self._is_uploading() else self._warnings()
         with reading(self.as_json, self.table, "preparing the table, attacking our own rows") as watched:
             prepared = self.chosen.prepare(watched, self.options, attacks="quick")

@@ -57,6 +57,7 @@ _REPORT: Final[Mapping[str, tuple[type, ...]]] = {
     "state": (str,),
     "results": (dict, _NONE),
     "member_scores": (list,),
+    "parties": (list,),
 }
 _ALIGNMENT: Final[Mapping[str, tuple[type, ...]]] = {
     "concordance_gap": (float, int),
@@ -108,6 +109,8 @@ def own_entry(status: Status) -> MemberStatus | None:
 def report_in(value: object) -> MemberReport:
     """Return the report of a collaboration in an answer; raises `MalformedMessageError`."""
     found = _with("report", value, _REPORT, needed=("state", "results"))
+    for party in found.get("parties", ()):
+        _with("report", party, {"party": (str,)}, needed=("party",))
     results = _with(
         "report", found["results"] or {}, {"judgement": (dict, _NONE), "alignment": (dict,)}, needed=()
     )

@@ -61,6 +61,12 @@ class Member:
     state: MemberState
 
 
+def require_no_consortium(home: Home) -> None:
+    """Raise `InputError` if the state directory belongs to a consortium already."""
+    if home.is_joined():
+        raise InputError(f"{home.path} belongs to a consortium already; choose another --home")
+
+
 def create_consortium(
     session: Session, *, name: str, party: str, analyst_url: str, passphrase: str
 ) -> Membership:
@@ -69,8 +75,7 @@ def create_consortium(
     Raises `InputError` if the state directory belongs to a consortium already, or an argument is malformed.
     """
     home, now = session.home, session.clock()
-    if home.is_joined():
-        raise InputError(f"{home.path} belongs to a consortium already; choose another --home")
+    require_no_consortium(home)
     require_long_enough(passphrase)
     authority = Authority.create(name, now=now)
     root = TrustRoot(authority.certificate)

@@ -92,7 +92,7 @@ class Policy(BaseModel):
         needed = {"rows": self.max_exact_rows, "columns": self.max_found_columns}
         for tried in prepared.attacks:
             if not tried.ran and needed.get(tried.finds) is not None:
-                yield f"{tried.name} could not be tried"
+                yield f"{tried.name} could not be tried (it may need the extra [desk])"
         exact, columns = largest_exact_share(prepared.attacks), found_columns(prepared.attacks)
         if self.max_exact_rows is not None and exact > self.max_exact_rows:
             yield f"at most {self.max_exact_rows:.1%} of the rows may be rebuilt, and {exact:.1%} were"

@@ -157,7 +157,9 @@ def test_what_the_alignment_has_found_is_said_without_jargon() -> None:
     gaps = {"hospital-a": 0.25, "hospital-b": 0.5}
     suspicion = {"party": "hospital-b", "assumption": "orthonormal", "evidence": "is stretched", "rows": 3}
     found = {"concordance_gap": 0.5, "party_gaps": gaps, "spectrum_spread": gaps, "suspicions": [suspicion]}
-    agreed, *suspected = alignment_in_words(found)
+    agreed, unlike, *suspected = alignment_in_words(found)
+    assert "predicted somewhat differently at another institution" in unlike
+    assert alignment_in_words({"concordance_gap": 1e-7, "party_gaps": gaps})[1:] == []
     assert agreed == "aligned, the institutions' anchors differ by 5.0e-01 of their size, most at hospital-b"
     assert suspected[0].startswith(
         "suspected by the analyst: hospital-b: its basis does not have orthonormal"

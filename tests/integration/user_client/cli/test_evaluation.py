@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.harness.in_process import HOSPITAL, csv, rows
+from analyst_server.services import rounds
+from tests.harness.in_process import HOSPITAL, LEAD, csv, rows
 from tests.harness.odc import Odc
 from user_client.sdk import PrivacyOptions
 
@@ -135,6 +136,18 @@ def test_the_report_shows_what_both_sides_have_measured(odc: Odc) -> None:
     found = odc("report", "--json").json
     assert found["report"]["member_scores"][0]["party"] == HOSPITAL
     assert found["evaluation"]["sent"] is True
+
+
+def test_a_member_that_never_sent_is_named_and_told_so(odc: Odc) -> None:
+    made = odc.consortium.until_anchored()
+    made.lead_round.prepare(made.table(0))
+    made.lead_round.contribute()
+    rounds.seal(made.analyst, made.id)
+    made.compute()
+    odc("receive", home=LEAD)
+    without = f"without rows of {HOSPITAL}: no uplink of theirs is part of this round"
+    assert without in odc("report", home=LEAD).out
+    assert "next: the analyst has sealed the round without an uplink of ours" in odc().out
 
 
 def test_the_report_of_a_round_under_way_is_short(odc: Odc) -> None:

@@ -142,6 +142,7 @@ def test_a_round_whose_model_is_here_is_meant_before_those_that_were_cancelled(o
     end.cancel(odc.consortium.analyst, odc.consortium.publish())
     said = odc("round", odc.consortium.table(1))
     assert (said.code, said.out) == (0, "released\nnext: odc predict TABLE, odc evaluate TABLE\n")
+    assert "rows-1.csv was not read: no step of this round needs a table now" in said.err
     second = odc.consortium.publish(title="Second")
     assert odc("wait").out == (
         "enrolling\nnext: odc round TABLE, or one by one: odc terms show, odc terms accept\n"
