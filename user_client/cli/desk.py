@@ -134,7 +134,7 @@ def agree_to_send(
         return
     if not can_ask():
         raise ConfirmationNeededError("nobody has agreed to send, and there is no terminal to ask at")
-    lines = [summary_in_words(prepared), *(f"warning: {visible(line)}" for line in warnings)]
+    lines = [summary_in_words(prepared, is_short=True), *(f"warning: {visible(line)}" for line in warnings)]
     click.echo("\n".join(lines), err=True)
     what = "this" if table is None else f"this, from {printable(str(table.place))},"
     question = f"Send {what} for '{printable(chosen.terms.title)}'? It cannot be taken back."

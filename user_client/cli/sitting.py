@@ -170,7 +170,7 @@ class _Sitting:
         with reading(self.as_json, self.table, "preparing the table, attacking our own rows") as watched:
             prepared = self.chosen.prepare(watched, self.options, attacks="quick")
         if self.yes:  # who is asked is shown the same
-            lines = [summary_in_words(prepared, self.chosen.policy_violations())]
+            lines = [summary_in_words(prepared, self.chosen.policy_violations(), is_short=True)]
             click.echo("\n".join([*lines, *(f"warning: {visible(line)}" for line in warnings)]), err=True)
         with upload_progress(self.as_json) as progress:
             self.chosen.contribute(

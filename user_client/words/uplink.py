@@ -13,12 +13,25 @@ from user_client.words.models import local_fit_in_words, signal_in_words
 from user_client.words.risk import IF_TOO_MUCH, NOTHING_FOUND, attacks_in_words, dangers, information_in_words
 
 
-def summary_in_words(prepared: Prepared, refused: Sequence[str] = (), picture: Path | None = None) -> str:
+def summary_in_words(
+    prepared: Prepared,
+    refused: Sequence[str] = (),
+    picture: Path | None = None,
+    *,
+    is_short: bool = False,
+) -> str:
     """Return what would leave, and then what to know before it does, for people.
 
     The warnings come last, where a question that follows finds its reader.
+
+    Parameters
+    ----------
+    is_short : bool
+        For who is asked right below: without the figures behind the warnings.
     """
-    lines = leaving_in_words(prepared)
+    lines = leaving_in_words(prepared, is_short=is_short)
+    if is_short:
+        lines.append("`odc prepare TABLE` shows all that was measured of it")
     if picture is not None:
         lines.append(
             f"a few rows, what leaves of them, what collusion could rebuild: {picture}; do not share it"
@@ -33,8 +46,11 @@ def summary_in_words(prepared: Prepared, refused: Sequence[str] = (), picture: P
     return "\n".join(lines)
 
 
-def leaving_in_words(prepared: Prepared) -> list[str]:
-    """Return what would leave and what was measured of it: lines, an indented one part of that above."""
+def leaving_in_words(prepared: Prepared, *, is_short: bool = False) -> list[str]:
+    """Return what would leave and what was measured of it: lines, an indented one part of that above.
+
+    Unless ``is_short``, with the figures of the projection and of the attacks.
+    """
     if prepared.uplink == "sums":
         return _sums_in_words(prepared) + _repeated_rows(prepared)
     lines = [
@@ -47,7 +63,9 @@ def leaving_in_words(prepared: Prepared) -> list[str]:
     lines.append(
         f"  in all {prepared.payload_bytes:,} bytes; the paper's formula (3) {prepared.formula_bytes:,.0f}"
     )
-    lines += _treatment(prepared) + _risk(prepared)
+    lines += _treatment(prepared)
+    if not is_short:
+        lines += _risk(prepared)
     if prepared.information and not prepared.information.is_enough:  # else it is a danger
         lines.append(information_in_words(prepared.information))
     if prepared.rows and prepared.has_labels:
@@ -58,6 +76,8 @@ def leaving_in_words(prepared: Prepared) -> list[str]:
             f"there are fewer rows than the {prepared.latent_dim} latent dimensions: the directions without"
             " rows mean nothing"
         )
+    if is_short:
+        return lines + _repeated_rows(prepared)
     return lines + _alone(prepared) + _repeated_rows(prepared) + attacks_in_words(prepared.attacks)
 
 
@@ -105,7 +125,7 @@ def _repeated_rows(prepared: Prepared) -> list[str]:
 
 
 def _treatment(prepared: Prepared) -> list[str]:
-    lines = [f"the manifest states: {words}" for words in privacy_in_words(prepared.privacy)]
+    lines = [f"stated to the analyst: {words}" for words in privacy_in_words(prepared.privacy)]
     if prepared.noise_sigma is not None:
         lines.append(
             f"the noise on each encoded feature has a standard deviation of {prepared.noise_sigma:.3g}"

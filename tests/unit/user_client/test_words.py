@@ -124,6 +124,14 @@ def test_attacks_that_found_no_more_than_a_guess_are_no_danger() -> None:
     assert "stopped after 1.5 s, more time may find more" in summary_in_words(prepared())
 
 
+def test_who_is_asked_reads_the_warnings_without_the_figures_behind_them() -> None:
+    found = prepared(attacks=(*NOTHING, BLIND), singular_values=[2.0, 1.0])
+    asked = summary_in_words(found, is_short=True).splitlines()
+    assert asked[-3] == "`odc prepare TABLE` shows all that was measured of it"
+    assert asked[-2:] == [f"warning: {dangers(found)[0]}", IF_TOO_MUCH]
+    assert not any("could try" in line or "directions" in line for line in asked)
+
+
 def test_rows_that_nothing_was_tried_on_are_a_danger() -> None:
     for attacks in ((), tuple(replace(one, ran=False) for one in NOTHING)):
         (danger,) = dangers(prepared(attacks=attacks))
