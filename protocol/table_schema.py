@@ -45,6 +45,11 @@ class NumericColumn(Message):
         return self
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest number that is told from those beyond it."""
+        return self.low, self.high
+
+    @property
     def takes_empty(self) -> bool:
         """Whether a table may have empty fields in this column."""
         return self.impute is not None
@@ -190,6 +195,11 @@ class RanksColumn(_NumbersColumn):
             raise ValueError("impute must lie between the first quantile and the last")
         return self
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest number that is told from those beyond it."""
+        return self.quantiles[0], self.quantiles[-1]
+
 
 class RangeColumn(_NumbersColumn):
     """A number, moved to the nearer end of ``[low, high]`` if it is outside, and mapped linearly.
@@ -212,6 +222,11 @@ class RangeColumn(_NumbersColumn):
         if self.scale is not None:
             self._check_scale()
         return self
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest number that is told from those beyond it."""
+        return self.low, self.high
 
     def _check_scale(self) -> None:
         if self.dates is not None and self.since is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from protocol.table_schema import (
     CENTRED_COLUMNS,
     Column,
     ColumnOfLevels,
+    ColumnOfNumbers,
     LevelsColumn,
     NumericColumn,
     OrdinalColumn,
@@ -138,7 +139,7 @@ class ColumnProfile:
 
     def _count_numbers(self, part: pa.Table, column: Any, missing: Sequence[str]) -> tuple[Matrix64, Mask]:
         numbers, empty = numbers_of(part, column, missing)
-        low, high = _range(column)
+        low, high = column.ends
         self._fill(empty)
         self.clipped += int(((numbers < low) | (numbers > high))[~empty].sum())
         return numbers, empty
@@ -162,8 +163,10 @@ class ColumnProfile:
         self.line = _line_of([text for one in self.codes for text in one.texts], column, schema)
 
 
-def _moves(column: Column) -> bool:
-    return not (isinstance(column, NumericColumn) and column.out_of_range == "refuse")
+def _moves(column: Column) -> TypeGuard[ColumnOfNumbers]:
+    """Return whether the numbers of a column that lie outside of the terms' count as the nearer end."""
+    is_refused = isinstance(column, NumericColumn) and column.out_of_range == "refuse"
+    return isinstance(column, ColumnOfNumbers) and not is_refused
 
 
 def strangeness(found: ColumnProfile, column: Column) -> str | None:
@@ -190,7 +193,7 @@ def strangeness(found: ColumnProfile, column: Column) -> str | None:
                 f" the terms ({some}) and count as {column.other}: look at how they are written"
             )
     elif found.clipped > MOST_MOVED * found.filled and _moves(column):
-        low, high = _range(column)
+        low, high = column.ends
         ends = "" if getattr(column, "dates", None) is not None else f", {low:g} to {high:g},"
         return (
             f"column '{found.name}': {found.clipped:,} of {found.filled:,} values lie outside of the range"
@@ -198,12 +201,6 @@ def strangeness(found: ColumnProfile, column: Column) -> str | None:
             " terms with a range that fits"
         )
     return None
-
-
-def _range(column: Any) -> tuple[float, float]:
-    if isinstance(column, RanksColumn):
-        return column.quantiles[0], column.quantiles[-1]
-    return column.low, column.high
 
 
 def _line_of(texts: list[str], column: Column, schema: Schema) -> str:

@@ -84,7 +84,7 @@ def _possible_numbers(table: pa.Table, column: ColumnOfNumbers, schema: Schema) 
     """Return the numbers in the column's range that are recorded as precisely as those of the table."""
     numbers, empty = numbers_of(table, column, schema.missing_in(column))
     known = np.unique(numbers[~empty])
-    low, high = _ends(column)
+    low, high = column.ends
     if not len(known):
         return None
     for parts in DAY_PARTS if getattr(column, "dates", None) else DECIMALS:
@@ -99,9 +99,3 @@ def _possible_numbers(table: pa.Table, column: ColumnOfNumbers, schema: Schema) 
             inside = np.arange(start, last + 1e-6, step) / parts
             return np.unique(np.clip(np.concatenate([[low], inside, [high]]), low, high))
     return None
-
-
-def _ends(column: ColumnOfNumbers) -> tuple[float, float]:
-    if isinstance(column, RanksColumn):
-        return column.quantiles[0], column.quantiles[-1]
-    return column.low, column.high

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import pyarrow.csv
 
 from protocol.errors import InputError
 from protocol.texts import is_formula
+from runtime.files import writing_whole
 from user_client.tables.dialect import PLAIN, Dialect, with_marks
 from user_client.tables.files import is_parquet
 
@@ -48,24 +48,26 @@ def table_writer(
         error = InputError(f"cannot write {path}: a table is written as CSV or as Parquet")
         error.hint = "name a file that ends in .csv or .parquet"
         raise error
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    failed: OSError | None = None
     try:
         with (
             _telling(path),
-            open(temporary, "wb", opener=_for_us_alone) as file,
+            writing_whole(path) as file,
             _writer(path, file, schema, dialect) as write,
         ):
             try:
                 yield partial(_write, path, write)
-            except OSError as error:  # of what its caller reads meanwhile
-                failed = error
-        if failed is not None:
-            raise failed
-        with _telling(path):
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+            except OSError as error:
+                raise _OfItsCallerError(error) from error
+    except _OfItsCallerError as found:
+        raise found.error from None
+
+
+class _OfItsCallerError(Exception):
+    """Something else that failed while a table was written, such as reading another."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def _write(path: Path, write: Callable[[pa.Table], None], part: pa.Table) -> None:
@@ -80,10 +82,6 @@ def _telling(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _for_us_alone(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def without_formulas(part: pa.Table, *names: str) -> pa.Table:

@@ -175,14 +175,6 @@ def test_a_file_that_is_not_finished_leaves_the_old_one(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with (
-        pytest.raises(InputError, match="cannot write"),
-        table_writer(tmp_path / "no" / "out.csv", PART.schema),
-    ):
-        pass
-
-
 @pytest.mark.parametrize("before", [0, LINES])
 def test_a_row_longer_than_a_part_is_read_with_all_others(before: int, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
