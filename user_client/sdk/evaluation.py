@@ -21,7 +21,7 @@ from user_client.class_scores import ClassScores, OfClass, class_scores, of_each
 from user_client.custody.round_directory import ERRORS_FILE, EVALUATION_FILE, RoundDirectory
 from user_client.custody.scratch import Scratch
 from user_client.errors import NothingKeptBackError
-from user_client.rows import sample_of
+from user_client.rows import Rows, sample_of
 from user_client.scores import Metric, can_be_scored, compare, label_scores, too_few
 from user_client.sdk.hold_out import LocalFit, described, local_model, stored_hold_out
 from user_client.sdk.joined_rows import own_group, require_whole_rows
@@ -30,7 +30,7 @@ from user_client.sdk.releases import SentRows
 from user_client.sdk.session import Session
 from user_client.sdk.shared_rows import is_trained
 from user_client.sdk.terms import accepted_terms
-from user_client.tables import encode_table
+from user_client.tables import EncodedTable, encode_table
 
 MOST_SCORED: Final = 300_000
 """Of more rows, about so many are scored: so many give a ROC-AUC to a thousandth or so."""
@@ -178,48 +178,77 @@ def evaluate(session: Session, directory: RoundDirectory, data: Any, *, send: bo
     return found
 
 
+@dataclass(frozen=True)
+class _ToScore:
+    """The rows of a table that neither model was fitted on.
+
+    Attributes
+    ----------
+    rows, labels
+        Of these rows, of which there is at least one.
+    of_rows : int
+        From how many they were drawn.
+    kept_back : bool
+        Whether they are rows of the prepared table.
+    left_out : int, optional
+        As for `Evaluation`.
+    """
+
+    rows: Rows
+    labels: NDArray[Any]
+    of_rows: int
+    kept_back: bool
+    left_out: int | None
+
+
+def _to_score(directory: RoundDirectory, table: EncodedTable, sent: SentRows) -> _ToScore:
+    """Return the rows to score; raises `NothingKeptBackError` if there are none."""
+    kept = stored_hold_out(directory)
+    is_ours = kept is not None and kept.table == table.digest
+    rows, labels, left_out = table.rows, table.labels, None
+    if kept is not None and is_ours:
+        held_back = ~kept.leaves(len(rows))
+        rows, labels = rows.where(held_back), labels[held_back]
+    elif sent.are_known:  # both models know these rows, our own one best
+        fresh = ~sent.in_table(len(rows))
+        left_out = int((~fresh).sum())
+        rows, labels = rows.where(fresh), labels[fresh]
+    of_rows = len(rows)
+    if not of_rows:
+        if left_out:
+            raise NothingKeptBackError(f"all {left_out:,} rows of this table were sent")
+        what = "of this table, no row was kept back" if is_ours else "this table has no rows"
+        raise NothingKeptBackError(what)
+    if of_rows > MOST_SCORED:
+        drawn = np.zeros(of_rows, np.bool_)
+        drawn[sample_of(of_rows, MOST_SCORED, np.random.default_rng(0))] = True
+        rows, labels = rows.where(drawn), labels[drawn]
+    return _ToScore(rows, labels, of_rows, is_ours, left_out)
+
+
 def _evaluated(directory: RoundDirectory, predictor: Predictor, data: Any, now: int) -> Evaluation:
     terms = predictor.terms
     scratch = Scratch(directory.path)
     sent = SentRows(directory, scratch)
     table = encode_table(data, predictor.schema, scratch.keep, labels_in_range=False, look=sent.look)
-    kept, model = stored_hold_out(directory), local_model(directory)
-    is_ours = kept is not None and kept.table == table.digest
-    scored, labels = table.rows, table.labels
-    if kept is not None and is_ours:
-        held_back = ~kept.leaves(len(scored))
-        scored, labels = scored.where(held_back), labels[held_back]
-    left_out = None
-    if not is_ours and sent.are_known:  # both models know these rows, our own one best
-        fresh = ~sent.in_table(len(scored))
-        left_out = int((~fresh).sum())
-        scored, labels = scored.where(fresh), labels[fresh]
-    of_rows = len(scored)
-    if of_rows > MOST_SCORED:
-        drawn = np.zeros(of_rows, np.bool_)
-        drawn[sample_of(of_rows, MOST_SCORED, np.random.default_rng(0))] = True
-        scored, labels = scored.where(drawn), labels[drawn]
-    if not len(scored):
-        if left_out:
-            raise NothingKeptBackError(f"all {left_out:,} rows of this table were sent")
-        what = "of this table, no row was kept back" if is_ours else "this table has no rows"
-        raise NothingKeptBackError(what)
+    scored, model = _to_score(directory, table, sent), local_model(directory)
+    labels = scored.labels
     if not can_be_scored(labels, terms.task):
         raise NothingKeptBackError("the labels of these rows cannot tell a good model from a bad one")
-    together = np.concatenate([predictor.outputs(block) for block in scored.blocks()])
+    together = np.concatenate([predictor.outputs(block) for block in scored.rows.blocks()])
     if terms.task == "number":
         directory.write(ERRORS_FILE, np.sort(np.abs(together[:, 0] - labels.astype(np.float64))).tobytes())
     alone = None
     if model is not None:
-        alone = np.concatenate([model.predictions(block) for block in scored.blocks()])
+        alone = np.concatenate([model.predictions(block) for block in scored.rows.blocks()])
     label = terms.table_schema.label_column
     of_classes, classes = terms.task == "classes", label.classes if isinstance(label, Label) else ()
     absent = tuple(name for number, name in enumerate(classes) if not (labels == number).any())
     return Evaluation(
-        rows=len(scored),
-        of_rows=of_rows,
-        kept_back=is_ours,
-        left_out=left_out,
+        rows=len(labels),
+        of_rows=scored.of_rows,
+        kept_back=scored.kept_back,
+        left_out=scored.left_out,
         **vars(compare(labels, together, alone, terms.task)),
         local_fit=described(terms, model),
         evaluated_at=now,
