@@ -13,6 +13,7 @@ import click
 from protocol.errors import InputError
 from protocol.sealing import HYBRID
 from runtime.command_line import PATH, as_json_option
+from user_client.cli.column_options import says_of_columns
 from user_client.cli.options import (
     force_option,
     options_of,
@@ -20,7 +21,7 @@ from user_client.cli.options import (
     show,
     write_private,
 )
-from user_client.cli.table_options import TABLE, by_column, columns_if_needed, reads_table
+from user_client.cli.table_options import TABLE, reads_table
 from user_client.custody.home import Home
 from user_client.sdk import analyst_key
 from user_client.sdk.agreement import DITHER
@@ -63,44 +64,6 @@ from user_client.words import fewer_in_words, information_in_words, signal_in_wo
     " (ranges), or that without centring, as in the papers (plain)",
 )
 @click.option(
-    "--category", multiple=True, help="column of numbers that are names of categories; repeat for more"
-)
-@click.option(
-    "--date",
-    multiple=True,
-    metavar="COLUMN=FORMAT",
-    help="how a column of dates is written, such as dd/mm/yyyy, if that cannot be told; repeat for more",
-)
-@click.option(
-    "--duration",
-    multiple=True,
-    metavar="COLUMN=SINCE",
-    help="column of dates that becomes the days since the date in another column; repeat for more",
-)
-@click.option(
-    "--ordinal",
-    multiple=True,
-    metavar="COLUMN=LOW,...,HIGH",
-    help="column whose levels have this order, the lowest first; repeat for more",
-)
-@click.option(
-    "--other",
-    multiple=True,
-    help="column of which one level takes all rare texts and all that only other institutions have;"
-    " repeat for more",
-)
-@click.option(
-    "--impute",
-    multiple=True,
-    metavar="COLUMN=VALUE",
-    help="what an empty field of a column counts as, such as smoker=no; repeat for more [the middle]",
-)
-@click.option(
-    "--logarithm",
-    multiple=True,
-    help="column of numbers that are mapped as their logarithms; repeat for more",
-)
-@click.option(
     "--class",
     "class_",
     multiple=True,
@@ -108,12 +71,6 @@ from user_client.words import fewer_in_words, information_in_words, signal_in_wo
 )
 @click.option(
     "--missing", multiple=True, help="text that stands for an empty field, e.g. -999; repeat for more"
-)
-@click.option(
-    "--missing-in",
-    multiple=True,
-    metavar="COLUMN=TEXT",
-    help="text that stands for an empty field in one column alone, e.g. smoker=9; repeat for more",
 )
 @click.option("--exclude", multiple=True, help="column to leave out; repeat for more")
 @click.option(
@@ -207,10 +164,12 @@ from user_client.words import fewer_in_words, information_in_words, signal_in_wo
 @force_option
 @as_json_option
 @reads_table
+@says_of_columns
 @click.pass_context
 def draft(
     context: click.Context,
     table: Source | None,
+    of_columns: dict[str, Any],
     label: tuple[str, ...],
     party: tuple[str, ...],
     title: str,
@@ -219,16 +178,8 @@ def draft(
     rep_dtype: str,
     dither: float,
     encoding: str,
-    category: tuple[str, ...],
-    date: tuple[str, ...],
-    duration: tuple[str, ...],
-    ordinal: tuple[str, ...],
-    other: tuple[str, ...],
-    impute: tuple[str, ...],
-    logarithm: tuple[str, ...],
     class_: tuple[str, ...],
     missing: tuple[str, ...],
-    missing_in: tuple[str, ...],
     exclude: tuple[str, ...],
     nri: bool,
     model: str | None,
@@ -259,12 +210,7 @@ def draft(
     drafted = _draft(
         table,
         dictionary,
-        _of_a_table(
-            _of_columns(table, category, date, duration, ordinal, other, impute, logarithm, missing_in),
-            encoding,
-            class_,
-            label_range,
-        ),
+        _of_a_table(of_columns, encoding, class_, label_range),
         label=label[0] if len(label) == 1 else label,
         parties=party,
         title=title,
@@ -298,36 +244,6 @@ def _refuse_other_than_clip(out_of_range: str) -> None:
 def _given(**options: Any) -> dict[str, Any]:
     """Return the options that were given: the others have the defaults of `draft_terms`."""
     return {name: value for name, value in options.items() if value}
-
-
-def _of_columns(
-    table: Source | None,
-    category: tuple[str, ...],
-    date: tuple[str, ...],
-    duration: tuple[str, ...],
-    ordinal: tuple[str, ...],
-    other: tuple[str, ...],
-    impute: tuple[str, ...],
-    logarithm: tuple[str, ...],
-    missing_in: tuple[str, ...],
-) -> dict[str, Any]:
-    """Return what was said of some columns of a table, as `draft_terms` takes it."""
-    columns = columns_if_needed(table, date, duration, ordinal, impute, missing_in)
-    codes: dict[str, list[str]] = {}
-    for code in missing_in:
-        for name, text in by_column("--missing-in", [code], columns).items():
-            codes.setdefault(name, []).append(text)
-    in_order = by_column("--ordinal", ordinal, columns)
-    return {
-        "missing_in": codes,
-        "categories": category,
-        "dates": by_column("--date", date, columns),
-        "durations": by_column("--duration", duration, columns),
-        "ordinals": {name: said.split(",") for name, said in in_order.items()},
-        "others": other,
-        "imputes": by_column("--impute", impute, columns),
-        "logarithms": logarithm,
-    }
 
 
 def _of_a_table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from protocol.errors import InputError
 from runtime.files import read_text
-from user_client.tables import PLAIN, Dialect, Source, parse_dialect, read_parts
+from user_client.tables import PLAIN, Dialect, Source, parse_dialect
 
 
 class _Table(click.ParamType[Source]):
@@ -83,36 +83,3 @@ def _shown(table: Source, said: Dialect) -> Source:
             err=True,
         )
     return found
-
-
-def columns_if_needed(table: Source | None, *given: Sequence[str]) -> Sequence[str]:
-    """Return the columns of a table, if one of the options COLUMN=... has more than one such sign."""
-    if table is None or all(text.count("=") < 2 for texts in given for text in texts):  # a pair
-        return ()
-    columns: list[str] = next(read_parts(table)).column_names
-    return columns
-
-
-def by_column(option: str, given: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
-    """Return what is said of each column; raises `InputError`."""
-    found: dict[str, str] = {}
-    for text in given:
-        name, said = _split(option, text, columns)
-        if not name or not said or name in found:
-            raise InputError(f"{option} has the form COLUMN=..., once for each column")
-        found[name] = said
-    return found
-
-
-def _split(option: str, text: str, columns: Sequence[str]) -> tuple[str, str]:
-    """Return what stands before and behind the ``=`` that ends the name of a column; raises `InputError`.
-
-    A name and what is said of it may have such a sign too. Where no column is meant, the first counts.
-    """
-    parts = text.split("=")
-    splits = [("=".join(parts[:at]), "=".join(parts[at:])) for at in range(1, len(parts))]
-    known = [split for split in splits if split[0] in columns]
-    if len(known) > 1:
-        names = " or ".join(f"'{name}'" for name, _ in known)
-        raise InputError(f"{option} {text} may be about column {names}: rename one of them in the table")
-    return (known or splits or [(text, "")])[0]

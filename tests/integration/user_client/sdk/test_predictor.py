@@ -226,3 +226,16 @@ def test_an_interval_needs_errors_of_enough_rows(consortium: Consortium) -> None
     for share in (0.0, 1.0, float("nan")):
         with pytest.raises(InputError, match="between 0 and 1"):
             ours.predict(pa.table(numbers(3, 5)), coverage=share)
+
+
+@pytest.mark.parametrize("latent_dim", [2, 3])
+def test_institutions_predict_the_same_of_a_row_where_nothing_of_it_is_dropped(
+    latent_dim: int, consortium: Consortium
+) -> None:
+    consortium.until_released(latent_dim=latent_dim)
+    told = []
+    for ours in (consortium.lead_round, consortium.hospital_round):
+        ours.receive()
+        told.append(ours.predict(consortium.table(5)).probabilities)
+    apart = float(np.abs(told[0] - told[1]).max())
+    assert (apart < 1e-5) == (latent_dim == 3)
