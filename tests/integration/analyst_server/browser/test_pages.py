@@ -161,7 +161,8 @@ def test_terms_that_are_sent_twice_are_published_once(api: Api) -> None:
 def test_corrected_terms_end_the_collaboration_that_they_replace(api: Api) -> None:
     api.world.enrol(*DRAFT["parties"])
     api.world.publish()
-    client, replaced, text = with_token(api, operator_token(api)), api.world.id, json.dumps(DRAFT)
+    client, replaced = with_token(api, operator_token(api)), api.world.id
+    text = json.dumps({**DRAFT, "title": "Corrected"})
     assert f'<option value="{replaced}">' in client.get("/pages/new").text
     checked = send(client, "/pages/new/check", "/pages/new", draft=text, replaces=replaced)
     assert "is cancelled by this" in checked.text
