@@ -160,8 +160,8 @@ def of_class_in_words(name: str, found: OfClass) -> str:
     """Return how a model does on one class, as people write it."""
     pr_auc = "" if found.pr_auc is None else f", {FIGURES['pr_auc']} {figure('pr_auc', found.pr_auc)}"
     words = (
-        f"class {name}: {found.rows:,} rows have it, {found.predicted:,} are predicted to, {found.right:,} of"
-        f" them rightly{pr_auc}"
+        f"class {name}: rows with it {found.rows:,}, predicted {found.predicted:,}, of these right"
+        f" {found.right:,}{pr_auc}"
     )
     if found.rows and not found.predicted:
         words += (

@@ -163,17 +163,16 @@ def _publish(unit: Unit, collaboration: Collaboration) -> None:
         unit.add(Member(collaboration_id=collaboration.id, party=party))
     at, subject = collaboration.created_at, collaboration.terms_digest
     if terms.replaces is not None:
-        _cancel_replaced(unit, terms, at)
+        _cancel_replaced(unit, find(unit, terms.replaces), terms, at)
     move(unit, collaboration, Event.PUBLISH_TERMS, at=at, subject=subject)
 
 
-def _cancel_replaced(unit: Unit, terms: Terms, now: int) -> None:
-    """End the collaboration whose terms are corrected by others.
+def _cancel_replaced(unit: Unit, replaced: Collaboration, terms: Terms, now: int) -> None:
+    """End a collaboration whose terms are corrected by others.
 
-    Raises `NotFoundError`, `MalformedMessageError` if nothing is corrected, or `OutOfOrderError` if an
-    institution may have sent rows under them.
+    Raises `MalformedMessageError` if nothing is corrected, or `OutOfOrderError` if an institution may have
+    sent rows under them.
     """
-    replaced = find(unit, terms.replaces or "")
     if replaced.now_in not in CAN_BE_REPLACED:
         why = "terms can be replaced until the first institution sends"
         if replaced.now_in is State.CANCELLED:

@@ -120,7 +120,7 @@ def known_here(session: Session) -> str:
             lines.append(f"{title}: we have signed the terms, and sent nothing")
         else:
             lines.append(f"{title}: we have read the terms, and not signed them")
-    return "\n".join([*lines, "the analyst does not answer, and may know more"])
+    return "\n".join([*lines, "this is what is known here; the analyst may know more"])
 
 
 def _whoami(party: str, consortium: str | None, analyst: str | None) -> str:

@@ -100,7 +100,6 @@ TOLD: Final = (
     "hidden_share",
     "collusion_error",
     "overlaps",
-    "repeated_rows",
     "attacks",
 )
 """Fields of ``prepared.json`` of which something goes into the desk report; `desk_report` says what."""
@@ -123,6 +122,7 @@ WITHHELD: Final[Mapping[str, str]] = {
     "source": "who has all rows of a table but one can guess that one by the digest of the file",
     "arrays": "they are in the manifest",
     "sums_noise": "how many rows were clipped is counted without noise, and the rest follows from the terms",
+    "repeated_rows": "who has all rows of a table but one learns whether that one equals another",
     "would_pass": "about terms that do not exist",
     "members_get_total": "it is in the terms",
     "isolated": "figures of one column, which it names",

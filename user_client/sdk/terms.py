@@ -161,8 +161,10 @@ def check_table(
     if keys is not None:
         keys.hashes()
     checked = _checked(terms, schema, data, table, party)
-    twice = _remarks_on_repeated_rows(own.repeated(), checked.rows, checked.profile)
-    return replace(checked, has_labels=needs_labels, remarks=(*checked.remarks, *twice))
+    remarks = [*checked.remarks, *_remarks_on_repeated_rows(own.repeated(), checked.rows, checked.profile)]
+    if needs_labels and checked.rows:  # else these are none, but stand for those of another institution
+        remarks += _remarks_on_labels(table.labels, table.task)
+    return replace(checked, has_labels=needs_labels, remarks=tuple(remarks))
 
 
 def _row_keys(group: JoinedRows, terms: Terms) -> RowKeys:
@@ -195,7 +197,6 @@ def _checked(terms: Terms, schema: Schema, data: Any, table: EncodedTable, party
             *remarks_on_distances(found_in, schema),
             *remarks_on_empty(found_in, schema, [int(one.sum()) for one in groups], len(table.rows)),
             *unused.warnings(),
-            *_remarks_on_labels(table.labels, table.task),
         ),
         unused=unused,
     )

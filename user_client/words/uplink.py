@@ -30,7 +30,7 @@ def summary_in_words(
         For who is asked right below: without the figures behind the warnings.
     """
     lines = leaving_in_words(prepared, is_short=is_short)
-    if is_short:
+    if is_short and prepared.uplink == "rows":
         lines.append("`odc prepare TABLE` shows all that was measured of it")
     if picture is not None:
         lines.append(

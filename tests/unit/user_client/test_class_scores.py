@@ -153,7 +153,7 @@ def test_each_class_is_counted_and_one_that_is_never_predicted_is_named() -> Non
     assert (rare.rows, rare.predicted) == (1, 0)
     assert rare.pr_auc == pytest.approx(0.5)
     said = of_class_in_words("died here", rare)
-    assert "1 rows have it, 0 are predicted to, 0 of them rightly, PR-AUC 50.0; it is never" in said
+    assert "class died here: rows with it 1, predicted 0, of these right 0, PR-AUC 50.0; it is never" in said
     assert "`odc predict --threshold 'died here'=P`" in said
     assert "never" not in of_class_in_words("no", other)
     assert of_each_class(np.zeros(3, int), told[:3])[0].pr_auc is None

@@ -238,6 +238,7 @@ def test_labels_that_another_sends_are_not_read_where_a_table_has_them(
     table = of_hospital(people(0)).append_column("y", pa.array(["no"] * 20 + [own] * 20))
     checked = check_table(found.terms, table, party=HOSPITAL)
     assert (checked.misfits, checked.signal) == ([], None)
+    assert not any("same label" in remark for remark in checked.remarks)
     assert found.prepare(table).signal is None
     assert not len(arrays_of(found)["labels"])
 
